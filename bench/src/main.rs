@@ -1,0 +1,2 @@
+//! Runs benchmarks.
+fn main() {}

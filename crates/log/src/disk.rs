@@ -1,0 +1,149 @@
+//! The disk as the log needs it, and nothing more.
+//!
+//! # What a disk may do to us
+//!
+//! * A crash may keep any subset of the writes not yet synced, including part of one write, in
+//!   units of 512-byte sectors.
+//! * File length and content survive independently.
+//! * A rename, a creation or a removal not followed by a [`Disk::sync_dir`] may be undone.
+//! * A disk may be full, may return an error from any call, may write less than asked, may flip
+//!   bits at rest.
+//! * After a failed write or sync nobody knows what the file holds. The handle is not used again
+//!   and the sync is not repeated: a second `fsync` may report success for pages the kernel has
+//!   dropped (Rebello et al., "Can Applications Recover from fsync Failures?", 2020).
+//!
+//! [`Crash`] is that text as code. [`Real`] is the operating system, [`Memory`] a disk that never
+//! fails, [`Faulty`] and [`Counting`] wrap any other.
+//!
+//! Paths are relative to the data directory and written with `/`. Whoever adds a method here pays
+//! for it in every twin.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+/// A directory tree on one filesystem.
+pub trait Disk: Send + Sync + fmt::Debug {
+    /// Opens a file. [`Open::Create`] makes an empty one and fails if the name is taken.
+    ///
+    /// # Errors
+    /// Whatever the disk answers; `NotFound` and `AlreadyExists` as in [`std::fs`].
+    fn open(&self, path: &str, how: Open) -> io::Result<Arc<dyn File>>;
+
+    /// The names in a directory, sorted, without `.` and `..`.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such directory.
+    fn list(&self, dir: &str) -> io::Result<Vec<String>>;
+
+    /// Makes a directory and those above it; one that exists already is fine.
+    ///
+    /// # Errors
+    /// Whatever the disk answers.
+    fn create_dir(&self, dir: &str) -> io::Result<()>;
+
+    /// Moves a file to a name in the same tree, replacing what is there.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such file.
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+
+    /// Removes a file.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such file.
+    fn remove(&self, path: &str) -> io::Result<()>;
+
+    /// Makes the names of a directory durable.
+    ///
+    /// # Errors
+    /// Whatever the disk answers.
+    fn sync_dir(&self, dir: &str) -> io::Result<()>;
+
+    /// Makes everything durable that was written to any file or directory of this tree.
+    ///
+    /// # Errors
+    /// Whatever the disk answers; what was written since the last success is then unknown.
+    fn sync_all(&self) -> io::Result<()>;
+}
+
+/// An open file. Reads and writes name their place; there is no cursor to share.
+pub trait File: Send + Sync + fmt::Debug {
+    /// The file's length in bytes.
+    ///
+    /// # Errors
+    /// Whatever the disk answers.
+    fn len(&self) -> io::Result<u64>;
+
+    /// Reads at most `buffer.len()` bytes at `offset`; fewer at the end of the file.
+    ///
+    /// # Errors
+    /// Whatever the disk answers.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+
+    /// Writes at most `bytes.len()` bytes at `offset`, growing the file if needed, and says how
+    /// many it wrote. Use [`write_all_at`].
+    ///
+    /// # Errors
+    /// Whatever the disk answers; what the range holds is then unknown.
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize>;
+
+    /// Cuts the file, or grows it with zeros.
+    ///
+    /// # Errors
+    /// Whatever the disk answers.
+    fn set_len(&self, len: u64) -> io::Result<()>;
+
+    /// Makes content and length durable.
+    ///
+    /// # Errors
+    /// Whatever the disk answers; what was written since the last success is then unknown.
+    fn sync(&self) -> io::Result<()>;
+}
+
+/// How a file is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Open {
+    /// It must be there; reading only.
+    Read,
+    /// It must be there; reading and writing.
+    Write,
+    /// It must not be there; reading and writing.
+    Create,
+}
+
+/// Writes all of `bytes` at `offset`, however many calls that takes.
+///
+/// # Errors
+/// Whatever the disk answers, and `WriteZero` when it takes nothing more.
+pub fn write_all_at(file: &dyn File, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match file.write_at(bytes, offset) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => {
+                bytes = bytes.get(written..).unwrap_or_default();
+                offset += written as u64;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Fills `buffer` from `offset` as far as the file goes, and says how far.
+///
+/// # Errors
+/// Whatever the disk answers.
+pub fn read_full_at(file: &dyn File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut filled = 0;
+    while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        match file.read_at(rest, offset + filled as u64) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}

@@ -1,0 +1,2 @@
+//! Runs the simulator.
+fn main() {}
