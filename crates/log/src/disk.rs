@@ -15,8 +15,25 @@
 //! [`Crash`] is that text as code. [`Real`] is the operating system, [`Memory`] a disk that never
 //! fails, [`Faulty`] and [`Counting`] wrap any other.
 //!
-//! Paths are relative to the data directory and written with `/`. Whoever adds a method here pays
+//! Paths are relative to the data directory and written with `/`; none leaves it. The empty path
+//! is the data directory itself, where a directory is asked for. Whoever adds a method here pays
 //! for it in every twin.
+
+mod contents;
+mod counting;
+mod crash;
+mod faulty;
+mod memory;
+mod path;
+mod real;
+mod shared;
+mod tree;
+
+pub use counting::{Counting, Counts};
+pub use crash::{Coverage, Crash, When};
+pub use faulty::{Call, Calls, Faults, Faulty, Short};
+pub use memory::Memory;
+pub use real::Real;
 
 use std::fmt;
 use std::io;
@@ -68,6 +85,7 @@ pub trait Disk: Send + Sync + fmt::Debug {
 }
 
 /// An open file. Reads and writes name their place; there is no cursor to share.
+#[expect(clippy::len_without_is_empty, reason = "nobody asks whether a file is empty")]
 pub trait File: Send + Sync + fmt::Debug {
     /// The file's length in bytes.
     ///
@@ -110,6 +128,16 @@ pub enum Open {
     Write,
     /// It must not be there; reading and writing.
     Create,
+}
+
+impl Open {
+    /// Refuses to change a file opened for reading, with the answer of the operating system.
+    fn check_writable(self) -> io::Result<()> {
+        match self {
+            Self::Read => Err(rustix::io::Errno::BADF.into()),
+            Self::Write | Self::Create => Ok(()),
+        }
+    }
 }
 
 /// Writes all of `bytes` at `offset`, however many calls that takes.

@@ -19,6 +19,9 @@ pub struct Limits {
     pub segment_bytes: u64,
     /// `log.segment_files_open_max`: segment files held open at once.
     pub segment_files_open_max: usize,
+    /// `log.poison_secs_max`: how long the journal tries to go on after the disk failed it,
+    /// before it stops for good.
+    pub poison_secs_max: u64,
     /// `log.checkpoint_chunk_bytes`: how much of a room's state one checkpoint step takes.
     pub checkpoint_chunk_bytes: usize,
 }
@@ -39,6 +42,7 @@ impl Default for Limits {
             change_bytes_max: 64 << 20,
             segment_bytes: 64 << 20,
             segment_files_open_max: 512,
+            poison_secs_max: 30,
             checkpoint_chunk_bytes: 64 << 10,
         }
     }
