@@ -1,0 +1,277 @@
+//! The desk where entries wait for the next round.
+//!
+//! Each room has its own line and its order is kept. A round takes small records of every room
+//! first, a fair share each, and then bulk up to its bound. So a flood of large records in one
+//! room delays another room's small record by one round, not by the flood.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use handoff_types::{Now, Position, Room, Sequence};
+
+use super::entry::{Entry, Payload};
+use super::format::{Counts, Geometry, RoundHeader};
+use super::round::{Queued, Round};
+use super::ticket::{Committed, Slot, Ticket};
+
+/// Entries that wait for the next round, and where that round will stand.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    geometry: Geometry,
+    lines: [Line; Room::MAX],
+    /// Where the next round begins.
+    position: u64,
+    /// How many records each room has in rounds already formed.
+    formed: Counts,
+    /// How many records each room has on disk, and up to where everything is.
+    durable: Counts,
+    durable_end: u64,
+    now: Now,
+    /// The room that is served first; moves on with every round.
+    turn: usize,
+}
+
+#[derive(Debug, Default)]
+struct Line {
+    waiting: VecDeque<Queued>,
+    last: u64,
+    /// Positions of the pieces of a large change whose commit record is still to come.
+    pieces: Vec<u64>,
+    /// Whoever waits for everything up to a number.
+    barriers: VecDeque<(u64, Arc<Slot>)>,
+}
+
+impl Desk {
+    /// A desk that goes on where a journal ended. If its last round is still to be written again,
+    /// everything up to that round is durable and nothing behind it.
+    pub(crate) fn new(
+        geometry: Geometry,
+        position: u64,
+        formed: Counts,
+        unsure: Option<&Round>,
+        now: Now,
+    ) -> Self {
+        Self {
+            geometry,
+            lines: formed.map(|last| Line { last, ..Line::default() }),
+            position,
+            formed,
+            durable: unsure.map_or(formed, |round| round.counts),
+            durable_end: unsure.map_or(position, |round| round.position),
+            now,
+            turn: 0,
+        }
+    }
+
+    /// Takes an entry. Its number is known at once, its place when its round is formed.
+    pub(crate) fn push(&mut self, entry: Entry) -> (Sequence, Ticket) {
+        let (room, now) = (entry.room, entry.now);
+        let mut admitted = entry.bytes();
+        let (ticket, slot) = Ticket::new();
+        let mut slot = Some(slot);
+        let Some(line) = self.lines.get_mut(room.index()) else {
+            unreachable!("every room has a line")
+        };
+        let payloads = entry.into_payloads(&self.geometry);
+        let count = payloads.len();
+        for (n, payload) in payloads.into_iter().enumerate() {
+            line.last += 1;
+            let last = n + 1 == count;
+            line.waiting.push_back(Queued {
+                room,
+                sequence: line.last,
+                now,
+                payload,
+                admitted: if last { std::mem::take(&mut admitted) } else { 0 },
+                slot: if last { slot.take() } else { None },
+            });
+        }
+        (Sequence(line.last), ticket)
+    }
+
+    /// A ticket for everything the room has appended so far: what an answer that reveals the
+    /// room's state has to wait for, and what a checkpoint of the room is true at. Its number
+    /// also counts pieces that a crash left without their commit record.
+    pub(crate) fn barrier(&mut self, room: Room) -> Ticket {
+        let durable = self.durable.get(room.index()).copied().unwrap_or_default();
+        let position = Position(self.durable_end);
+        match self.lines.get_mut(room.index()) {
+            Some(line) if line.last > durable => {
+                let (ticket, slot) = Ticket::new();
+                line.barriers.push_back((line.last, slot));
+                ticket
+            }
+            _ => Ticket::fulfilled(Committed { position, sequence: Sequence(durable) }),
+        }
+    }
+
+    /// Forms the next round, if anything waits. It must be written, here or elsewhere: the next
+    /// one stands behind it.
+    pub(crate) fn form(&mut self) -> Option<Round> {
+        let records = self.pick();
+        if records.is_empty() {
+            return None;
+        }
+        for record in &records {
+            self.now.wall = record.now.wall;
+            self.now.steady = self.now.steady.max(record.now.steady);
+        }
+        let mut round =
+            Round { position: self.position, counts: self.formed, now: self.now, records };
+        self.name_pieces(&mut round);
+        self.position += round.extent();
+        for record in &round.records {
+            if let Some(count) = self.formed.get_mut(record.room.index()) {
+                *count = record.sequence;
+            }
+        }
+        Some(round)
+    }
+
+    /// Notes that a round is on disk and gives the barriers that this opens.
+    pub(crate) fn durable(&mut self, round: &Round) -> Vec<(Arc<Slot>, Committed)> {
+        self.durable_end = round.position + round.extent();
+        let position = Position(self.durable_end);
+        for record in &round.records {
+            if let Some(count) = self.durable.get_mut(record.room.index()) {
+                *count = record.sequence;
+            }
+        }
+        let mut opened = Vec::new();
+        for (line, durable) in self.lines.iter_mut().zip(self.durable) {
+            while line.barriers.front().is_some_and(|(sequence, _)| *sequence <= durable) {
+                let slot = line.barriers.pop_front().map(|(_, slot)| slot);
+                let committed = Committed { position, sequence: Sequence(durable) };
+                opened.extend(slot.map(|slot| (slot, committed)));
+            }
+        }
+        opened
+    }
+
+    /// The witness that everything formed so far is durable, for when nothing waits.
+    pub(crate) fn mark(&self) -> RoundHeader {
+        RoundHeader {
+            position: self.position,
+            body_bytes: 0,
+            records: 0,
+            mark: true,
+            now: self.now,
+            counts: self.formed,
+        }
+    }
+
+    /// Everything still waiting, for a journal that stops.
+    pub(crate) fn abandon(&mut self) -> Vec<Arc<Slot>> {
+        let mut slots = Vec::new();
+        for line in &mut self.lines {
+            slots.extend(line.waiting.drain(..).filter_map(|queued| queued.slot));
+            slots.extend(line.barriers.drain(..).map(|(_, slot)| slot));
+        }
+        slots
+    }
+
+    fn pick(&mut self) -> Vec<Queued> {
+        let Geometry { bulk_bytes, small_bytes, .. } = self.geometry;
+        let mut records = Vec::new();
+        let turn = self.turn;
+        self.turn = (turn + 1) % Room::MAX;
+        let (before, from) = self.lines.split_at_mut(turn.min(Room::MAX));
+        for line in from.iter_mut().chain(before.iter_mut()) {
+            let mut taken = 0;
+            while let Some(extent) = line.waiting.front().map(|head| head.payload.extent())
+                && taken + extent <= small_bytes
+            {
+                taken += extent;
+                records.extend(line.waiting.pop_front());
+            }
+        }
+        let mut bulk = 0;
+        let mut open = true;
+        while std::mem::take(&mut open) {
+            for line in from.iter_mut().chain(before.iter_mut()) {
+                let Some(extent) = line.waiting.front().map(|head| head.payload.extent()) else {
+                    continue;
+                };
+                if bulk == 0 || bulk + extent <= bulk_bytes {
+                    bulk += extent;
+                    records.extend(line.waiting.pop_front());
+                    open = true;
+                }
+            }
+        }
+        records
+    }
+
+    fn name_pieces(&mut self, round: &mut Round) {
+        let places: Vec<u64> = round.placed().map(|(position, _)| position).collect();
+        for (record, place) in round.records.iter_mut().zip(places) {
+            let Some(line) = self.lines.get_mut(record.room.index()) else { continue };
+            match &mut record.payload {
+                Payload::Piece(_) => line.pieces.push(place),
+                Payload::Commit { positions, .. } => *positions = std::mem::take(&mut line.pieces),
+                Payload::Whole(_) | Payload::Raw(..) => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+
+    fn desk() -> Desk {
+        Desk::new(Geometry::of_files(64 << 10), 0, [0; Room::MAX], None, Now::default())
+    }
+
+    fn entry(room: Room, bytes: usize) -> Entry {
+        Entry { room, now: Now::default(), change: Bytes::from(vec![7; bytes]), bodies: vec![] }
+    }
+
+    #[test]
+    fn a_flood_in_one_room_does_not_delay_a_small_record_of_another() {
+        let mut desk = desk();
+        for _ in 0..50 {
+            drop(desk.push(entry(Room::Streams, 6000)));
+        }
+        drop(desk.push(entry(Room::Events, 40)));
+        let round = desk.form().unwrap();
+        assert!(round.records.iter().any(|record| record.room == Room::Events));
+    }
+
+    #[test]
+    fn a_room_keeps_its_order_and_every_round_fits_a_file() {
+        let geometry = Geometry::of_files(64 << 10);
+        let mut desk = desk();
+        for n in 0..200 {
+            drop(desk.push(entry(Room::Streams, (n * 331) % 20_000)));
+            drop(desk.push(entry(Room::Calls, n % 90)));
+        }
+        let mut last = [0; Room::MAX];
+        let mut position = 0;
+        while let Some(round) = desk.form() {
+            assert_eq!(round.position, position);
+            assert!(round.extent() <= geometry.file_bytes - 4096, "{}", round.extent());
+            for record in &round.records {
+                assert_eq!(record.sequence, last[record.room.index()] + 1);
+                last[record.room.index()] = record.sequence;
+            }
+            position += round.extent();
+        }
+    }
+
+    #[test]
+    fn a_barrier_opens_with_the_last_record_before_it() {
+        let mut desk = desk();
+        assert!(desk.barrier(Room::Events).outcome().is_some());
+        drop(desk.push(entry(Room::Events, 10)));
+        let barrier = desk.barrier(Room::Events);
+        assert!(desk.barrier(Room::Calls).outcome().is_some());
+        let round = desk.form().unwrap();
+        assert!(barrier.outcome().is_none());
+        for (slot, committed) in desk.durable(&round) {
+            slot.fulfil(Ok(committed));
+        }
+        assert_eq!(barrier.outcome().unwrap().unwrap().sequence, Sequence(1));
+    }
+}

@@ -1,0 +1,122 @@
+//! Which files a journal directory holds and what each is for.
+
+use std::io;
+use std::sync::Arc;
+
+use super::super::error::OpenError;
+use super::super::format::{BLOCK, BLOCK_BYTES, FileHeader, HeaderBlock, RoundHeader};
+use super::super::ring::{DIR, is_leftover, path_of, slot_of};
+use super::window::Window;
+use crate::disk::{Disk, File, Open, read_full_at};
+
+/// A file with readable rounds.
+#[derive(Clone, Debug)]
+pub(super) struct Used {
+    pub(super) slot: u32,
+    pub(super) path: String,
+    pub(super) file: Arc<dyn File>,
+    pub(super) number: u64,
+    pub(super) salt: u64,
+    /// Length on disk, which may be shorter than what the header says.
+    pub(super) len: u64,
+    /// The position of the file's first round.
+    pub(super) base: u64,
+}
+
+impl Used {
+    /// Where a position stands in the file.
+    pub(super) fn offset(&self, position: u64) -> u64 {
+        BLOCK + (position - self.base)
+    }
+
+    /// The position at an offset of the file.
+    pub(super) fn position(&self, offset: u64) -> u64 {
+        self.base + (offset - BLOCK)
+    }
+}
+
+/// The files of a journal.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// Files whose rounds may be needed, in the order they were written.
+    pub(super) used: Vec<Used>,
+    /// Every file there is.
+    pub(super) slots: Vec<u32>,
+    pub(super) next_number: u64,
+    pub(super) healed: Vec<String>,
+    pub(super) shortened: Vec<String>,
+}
+
+impl Found {
+    /// Reads the header of every file and drops what no room needs any more.
+    pub(super) fn look(disk: &dyn Disk, directory: u128, start: u64) -> Result<Self, OpenError> {
+        let mut found = Self::default();
+        disk.create_dir(DIR).map_err(OpenError::disk(DIR))?;
+        // A directory just made must not vanish with the files that are synced into it.
+        disk.sync_dir("").map_err(OpenError::disk(DIR))?;
+        for name in disk.list(DIR).map_err(OpenError::disk(DIR))? {
+            if let Some(slot) = slot_of(&name) {
+                found.add(disk, directory, slot)?;
+            } else if is_leftover(&name) {
+                let path = format!("{DIR}/{name}");
+                disk.remove(&path).map_err(OpenError::disk(&path))?;
+            }
+        }
+        found.order(start);
+        Ok(found)
+    }
+
+    fn add(&mut self, disk: &dyn Disk, directory: u128, slot: u32) -> Result<(), OpenError> {
+        let path = path_of(slot);
+        let (file, block) = read_block(disk, &path).map_err(OpenError::disk(&path))?;
+        let (header, healed) = match FileHeader::read(&block) {
+            HeaderBlock::Read { header, healed } => (header, healed),
+            HeaderBlock::Newer(found) => return Err(OpenError::Newer { path, found }),
+            HeaderBlock::Unreadable => return Err(OpenError::Header { path }),
+        };
+        if header.directory != directory {
+            return Err(OpenError::Foreign { path });
+        }
+        if healed {
+            self.healed.push(path.clone());
+        }
+        self.slots.push(slot);
+        self.next_number = self.next_number.max(header.number + 1);
+        let len = file.len().map_err(OpenError::disk(&path))?;
+        if len < header.bytes {
+            self.shortened.push(path.clone());
+        }
+        let FileHeader { number, salt, .. } = header;
+        let mut used = Used { slot, path, file, number, salt, len, base: 0 };
+        if let Some((offset, round)) = first_header(&used)? {
+            used.base = round.position.saturating_sub(offset - BLOCK);
+            self.used.push(used);
+        }
+        Ok(())
+    }
+
+    fn order(&mut self, start: u64) {
+        self.used.sort_by_key(|used| used.number);
+        // A later file goes on from its base; what an earlier one has from there on is void.
+        let mut kept: Vec<Used> = Vec::new();
+        for used in self.used.drain(..) {
+            kept.retain(|earlier| earlier.base < used.base);
+            kept.push(used);
+        }
+        let needed = kept.iter().rposition(|used| used.base <= start).unwrap_or(0);
+        self.used = kept.split_off(needed);
+    }
+}
+
+fn read_block(disk: &dyn Disk, path: &str) -> io::Result<(Arc<dyn File>, Vec<u8>)> {
+    let file = disk.open(path, Open::Read)?;
+    let mut block = vec![0; BLOCK_BYTES];
+    read_full_at(&*file, &mut block, 0)?;
+    Ok((file, block))
+}
+
+/// The first readable round of a file. Normally it is the first block; a file where that one is
+/// damaged is searched, and so is one that has not been written yet.
+fn first_header(used: &Used) -> Result<Option<(u64, RoundHeader)>, OpenError> {
+    Window::default().first_header(used)
+}

@@ -1,0 +1,403 @@
+//! The journal of a running server: a committer thread and a supplier of files.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use handoff_types::{Outcome, Position, Room, Sequence};
+
+use super::desk::Desk;
+use super::entry::{BodyAt, Entry};
+use super::error::{Lost, ReadError, Refused};
+use super::floors::Floors;
+use super::gate::{Gate, Permit, Purpose};
+use super::ring::Ring;
+use super::round::Round;
+use super::shelf::Shelf;
+use super::ticket::Ticket;
+use super::writer::{CommitFault, Writer};
+use super::{Journal, Opened};
+use crate::disk::Disk;
+
+/// How long the supplier waits before it asks a failing disk again.
+const FAULT_PAUSE: Duration = Duration::from_millis(250);
+
+/// A journal with its own threads. Cheap to share behind an `Arc`; dropping it closes it.
+#[derive(Debug)]
+pub struct Threaded {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// What the journal has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Rounds made durable; each cost one sync.
+    pub rounds: u64,
+    /// Records in them.
+    pub records: u64,
+    /// Bytes of rounds written, padding included.
+    pub bytes: u64,
+    /// Time spent in write and sync.
+    pub sync_micros: u64,
+    /// Times the journal moved to a fresh file because the disk failed it.
+    pub continuations: u64,
+}
+
+#[derive(Debug)]
+struct Shared {
+    gate: Arc<Gate>,
+    shelf: Arc<Shelf>,
+    floors: Floors,
+    ring: Arc<Mutex<Ring>>,
+    /// Signalled when a file becomes ready, or the supplier met a fault.
+    ready: Condvar,
+    /// Signalled when the supplier may have work.
+    wanted: Condvar,
+    rest: AtomicU64,
+    closing: AtomicBool,
+    desk: Mutex<DeskState>,
+    work: Condvar,
+    counters: Counters,
+}
+
+#[derive(Debug)]
+struct DeskState {
+    desk: Desk,
+    idle: bool,
+    stopped: Option<Arc<io::Error>>,
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    rounds: AtomicU64,
+    records: AtomicU64,
+    bytes: AtomicU64,
+    sync_micros: AtomicU64,
+    continuations: AtomicU64,
+}
+
+impl Threaded {
+    /// Continues a journal. Tickets and barriers wait until its last round is durable again.
+    ///
+    /// # Errors
+    /// When the system gives no thread.
+    pub fn start(opened: Opened) -> io::Result<Self> {
+        let writer = Writer::new(Arc::clone(&opened.ring), Arc::clone(&opened.shelf));
+        let patience = Duration::from_secs(opened.limits.poison_secs_max);
+        let shared = Arc::new(Shared {
+            gate: Arc::new(Gate::new(&opened.limits, opened.damaged)),
+            shelf: opened.shelf,
+            floors: opened.floors,
+            ring: opened.ring,
+            ready: Condvar::new(),
+            wanted: Condvar::new(),
+            rest: AtomicU64::new(0),
+            closing: AtomicBool::new(false),
+            desk: Mutex::new(DeskState { desk: opened.desk, idle: false, stopped: None }),
+            work: Condvar::new(),
+            counters: Counters::default(),
+        });
+        shared.publish_space();
+        let supplier = Supplier { shared: Arc::clone(&shared), disk: opened.disk };
+        let committer = Committer { shared: Arc::clone(&shared), writer, patience };
+        let unsure = opened.unsure;
+        let mut journal = Self { shared, threads: Vec::new() };
+        let name = |name: &str| thread::Builder::new().name(name.to_owned());
+        journal.threads.push(name("journal-supply").spawn(move || supplier.run())?);
+        journal.threads.push(name("journal-commit").spawn(move || committer.run(unsure))?);
+        Ok(journal)
+    }
+
+    /// What the journal has done so far.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let counters = &self.shared.counters;
+        Stats {
+            rounds: counters.rounds.load(Ordering::Relaxed),
+            records: counters.records.load(Ordering::Relaxed),
+            bytes: counters.bytes.load(Ordering::Relaxed),
+            sync_micros: counters.sync_micros.load(Ordering::Relaxed),
+            continuations: counters.continuations.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Why the journal stopped for good, if it did. The process must then exit, so that its
+    /// supervisor starts it into recovery.
+    #[must_use]
+    pub fn stopped(&self) -> Option<Arc<io::Error>> {
+        self.shared.desk().stopped.clone()
+    }
+
+    /// What a room has on its way to the disk, in bytes.
+    #[must_use]
+    pub fn waiting(&self, room: Room) -> u64 {
+        self.shared.gate.waiting(room)
+    }
+}
+
+impl Drop for Threaded {
+    /// Writes what was appended, leaves the mark of a clean end and stops the threads.
+    fn drop(&mut self) {
+        self.shared.gate.close();
+        self.shared.closing.store(true, Ordering::Release);
+        // The lock orders the flag before the waiters' next look at it.
+        drop(self.shared.desk());
+        drop(self.shared.ring());
+        self.shared.work.notify_all();
+        self.shared.ready.notify_all();
+        // The committer goes first, it may still want a file.
+        while let Some(thread) = self.threads.pop() {
+            // A thread that panicked has been reported by the panic itself.
+            drop(thread.join());
+            self.shared.ring().close();
+            self.shared.wanted.notify_all();
+        }
+    }
+}
+
+impl Journal for Threaded {
+    fn admit(&self, room: Room, bytes: u64, purpose: Purpose) -> Result<Permit, Refused> {
+        self.shared.gate.admit(room, bytes, purpose)
+    }
+
+    fn append(&self, permit: Permit, entry: Entry) -> (Sequence, Ticket) {
+        permit.spend(entry.bytes());
+        let mut state = self.shared.desk();
+        if state.stopped.is_some() {
+            let (ticket, slot) = Ticket::new();
+            slot.fulfil(Err(Lost { outcome: Outcome::NotApplied }));
+            return (Sequence::NONE, ticket);
+        }
+        let appended = state.desk.push(entry);
+        let wake = std::mem::take(&mut state.idle);
+        drop(state);
+        if wake {
+            self.shared.work.notify_one();
+        }
+        appended
+    }
+
+    fn barrier(&self, room: Room) -> Ticket {
+        self.shared.desk().desk.barrier(room)
+    }
+
+    fn body(&self, at: BodyAt) -> Result<Bytes, ReadError> {
+        self.shared.shelf.body(at)
+    }
+
+    fn trim(&self, room: Room, below: Position) {
+        if let Some(low) = self.shared.floors.raise(room, below.0) {
+            self.shared.ring().trim(low);
+            self.shared.shelf.trim(low);
+            self.shared.wanted.notify_one();
+            self.shared.publish_space();
+        }
+    }
+
+    fn durable(&self) -> Position {
+        self.shared.shelf.durable()
+    }
+}
+
+impl Shared {
+    fn desk(&self) -> MutexGuard<'_, DeskState> {
+        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ring(&self) -> MutexGuard<'_, Ring> {
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn publish_space(&self) {
+        let ring = self.ring();
+        let rest = self.rest.load(Ordering::Relaxed);
+        self.gate.set_free(rest + ring.ahead_bytes(), ring.fault());
+    }
+}
+
+/// Keeps files ready ahead of the committer.
+struct Supplier {
+    shared: Arc<Shared>,
+    disk: Arc<dyn Disk>,
+}
+
+impl Supplier {
+    fn run(self) {
+        let mut ring = self.shared.ring();
+        while !ring.is_closed() {
+            let Some(order) = ring.order() else {
+                ring = self.shared.wanted.wait(ring).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            drop(ring);
+            let result = order.carry_out(&*self.disk);
+            let failed = result.is_err();
+            ring = self.shared.ring();
+            ring.delivered(&order, result);
+            drop(ring);
+            self.shared.ready.notify_all();
+            self.shared.publish_space();
+            ring = self.shared.ring();
+            if failed && !ring.is_closed() {
+                let waited = self.shared.wanted.wait_timeout(ring, FAULT_PAUSE);
+                ring = waited.unwrap_or_else(PoisonError::into_inner).0;
+            }
+        }
+    }
+}
+
+/// Writes rounds, one after the other.
+struct Committer {
+    shared: Arc<Shared>,
+    writer: Writer,
+    patience: Duration,
+}
+
+impl Committer {
+    fn run(mut self, unsure: Option<Round>) {
+        let mut next = unsure;
+        while let Some(round) = next.take().or_else(|| self.wait_for_round()) {
+            if let Err(fault) = self.make_durable(&round) {
+                self.stop(&round, fault);
+                return;
+            }
+            self.announce(round);
+        }
+        let mark = self.shared.desk().desk.mark();
+        self.writer.mark(mark);
+        // Nothing acknowledged depends on this sync: it only makes the clean end visible.
+        drop(self.writer.close());
+    }
+
+    fn wait_for_round(&mut self) -> Option<Round> {
+        let mut state = self.shared.desk.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut marked = false;
+        loop {
+            if let Some(round) = state.desk.form() {
+                return Some(round);
+            }
+            if self.shared.closing.load(Ordering::Acquire) {
+                return None;
+            }
+            if !marked {
+                let mark = state.desk.mark();
+                drop(state);
+                self.writer.mark(mark);
+                marked = true;
+                state = self.shared.desk.lock().unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            state.idle = true;
+            state = self.shared.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Writes a round, on fresh files if the disk fails it, until it is durable or patience ends.
+    fn make_durable(&mut self, round: &Round) -> Result<(), Arc<io::Error>> {
+        let mut failing: Option<(Instant, Arc<io::Error>)> = None;
+        loop {
+            let begun = clock();
+            match self.writer.commit(round) {
+                Ok(()) => {
+                    self.count(round, begun.elapsed());
+                    break;
+                }
+                Err(CommitFault::NeedsFile) => {}
+                Err(CommitFault::Disk(fault)) => {
+                    let fault = Arc::new(fault);
+                    self.shared.counters.continuations.fetch_add(1, Ordering::Relaxed);
+                    self.shared.gate.set_poisoned(Some(Arc::clone(&fault)));
+                    failing = Some((failing.map_or(begun, |(since, _)| since), fault));
+                }
+            }
+            self.wait_for_file(failing.as_ref())?;
+        }
+        if failing.is_some() {
+            self.shared.gate.set_poisoned(None);
+        }
+        Ok(())
+    }
+
+    fn wait_for_file(
+        &self,
+        failing: Option<&(Instant, Arc<io::Error>)>,
+    ) -> Result<(), Arc<io::Error>> {
+        let mut ring = self.shared.ring();
+        self.shared.wanted.notify_one();
+        while !ring.has_ready() {
+            let Some((since, fault)) = failing else {
+                if self.shared.closing.load(Ordering::Acquire) && ring.is_exhausted() {
+                    let words = "closed while the ring was full and nothing was trimmed";
+                    return Err(Arc::new(io::Error::new(io::ErrorKind::StorageFull, words)));
+                }
+                ring = self.shared.ready.wait(ring).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            let Some(left) = self.patience.checked_sub(since.elapsed()) else {
+                return Err(Arc::clone(fault));
+            };
+            let waited = self.shared.ready.wait_timeout(ring, left);
+            ring = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        match failing {
+            Some((since, fault)) if since.elapsed() > self.patience => Err(Arc::clone(fault)),
+            _ => Ok(()),
+        }
+    }
+
+    fn announce(&mut self, round: Round) {
+        let shared = &self.shared;
+        shared.floors.note(&round);
+        let opened = shared.desk().desk.durable(&round);
+        for record in &round.records {
+            shared.gate.release(record.room, record.admitted);
+        }
+        let rest = self.writer.rest_bytes();
+        if shared.rest.swap(rest, Ordering::Relaxed) < rest {
+            // A file was taken: the next one can be made ready meanwhile.
+            shared.wanted.notify_one();
+        }
+        shared.publish_space();
+        round.fulfil();
+        for (slot, committed) in opened {
+            slot.fulfil(Ok(committed));
+        }
+    }
+
+    fn count(&self, round: &Round, took: Duration) {
+        let counters = &self.shared.counters;
+        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        counters.rounds.fetch_add(1, Ordering::Relaxed);
+        counters.records.fetch_add(round.records.len() as u64, Ordering::Relaxed);
+        counters.bytes.fetch_add(round.extent(), Ordering::Relaxed);
+        counters.sync_micros.fetch_add(micros, Ordering::Relaxed);
+    }
+
+    fn stop(&self, round: &Round, fault: Arc<io::Error>) {
+        self.shared.gate.close();
+        let mut state = self.shared.desk();
+        state.stopped = Some(fault);
+        let waiting = state.desk.abandon();
+        drop(state);
+        for record in &round.records {
+            if let Some(slot) = &record.slot {
+                slot.fulfil(Err(Lost { outcome: Outcome::Unknown }));
+            }
+        }
+        for slot in waiting {
+            slot.fulfil(Err(Lost { outcome: Outcome::NotApplied }));
+        }
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "how long a sync took and how long a disk has failed"
+)]
+fn clock() -> Instant {
+    Instant::now()
+}

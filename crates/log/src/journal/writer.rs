@@ -1,0 +1,131 @@
+//! Writing rounds: one write, one sync, and what happens when either fails.
+//!
+//! After a failed write or sync nobody knows what the file holds from the durable end on, so the
+//! file is never written again. The round that failed is written to a fresh file, at the same
+//! position. Recovery follows the later file from its first round on, so whatever survives of the
+//! failed attempt does not count once the second attempt is durable, and until then the two hold
+//! the same records.
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::format::{BLOCK, BLOCK_BYTES, RoundHeader};
+use super::ring::{Ring, RingFile};
+use super::round::Round;
+use super::shelf::{Shelf, Shelved};
+use crate::disk::write_all_at;
+
+/// The only writer of the journal's files.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    ring: Arc<Mutex<Ring>>,
+    shelf: Arc<Shelf>,
+    current: Option<Current>,
+    buffer: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Current {
+    file: RingFile,
+    /// Where in the file the next round goes.
+    offset: u64,
+    /// The durable end, once the file holds a round.
+    end: Option<u64>,
+    marked: bool,
+}
+
+/// Why a round is not durable yet.
+#[derive(Debug)]
+pub(crate) enum CommitFault {
+    /// The ring has no file ready.
+    NeedsFile,
+    /// The disk failed. The file is given up; the round must be committed again.
+    Disk(io::Error),
+}
+
+impl Writer {
+    pub(crate) fn new(ring: Arc<Mutex<Ring>>, shelf: Arc<Shelf>) -> Self {
+        Self { ring, shelf, current: None, buffer: Vec::new() }
+    }
+
+    /// Makes a round durable.
+    pub(crate) fn commit(&mut self, round: &Round) -> Result<(), CommitFault> {
+        let extent = round.extent();
+        if self.rest_bytes() < extent {
+            self.roll()?;
+        }
+        let Some(current) = &mut self.current else { return Err(CommitFault::NeedsFile) };
+        round.encode(current.file.salt, &mut self.buffer);
+        let written = write_all_at(&*current.file.file, &self.buffer, current.offset)
+            .and_then(|()| current.file.file.sync());
+        if let Err(fault) = written {
+            self.give_up();
+            return Err(CommitFault::Disk(fault));
+        }
+        let end = round.position + extent;
+        if current.end.is_none() {
+            self.shelf.put(Shelved {
+                base: round.position,
+                salt: current.file.salt,
+                file: Arc::clone(&current.file.file),
+            });
+        }
+        current.offset += extent;
+        current.end = Some(end);
+        current.marked = false;
+        self.shelf.advance(end);
+        Ok(())
+    }
+
+    /// Leaves a witness, without a sync, that everything so far is durable. Damage to the last
+    /// round can then be told from a torn one. Costs one small write while the journal is idle.
+    pub(crate) fn mark(&mut self, header: RoundHeader) {
+        let Some(current) = &mut self.current else { return };
+        if current.marked || current.end.is_none() || current.offset + BLOCK > current.file.bytes {
+            return;
+        }
+        self.buffer.clear();
+        self.buffer.extend_from_slice(&header.encode(current.file.salt));
+        // A whole block, so that the kernel need not read the old one first.
+        self.buffer.resize(BLOCK_BYTES, 0);
+        match write_all_at(&*current.file.file, &self.buffer, current.offset) {
+            Ok(()) => current.marked = true,
+            Err(_) => self.give_up(),
+        }
+    }
+
+    /// Makes the last mark durable too.
+    ///
+    /// # Errors
+    /// Whatever the disk answers. Nothing that was acknowledged depends on it.
+    pub(crate) fn close(&mut self) -> io::Result<()> {
+        match &self.current {
+            Some(current) => current.file.file.sync(),
+            None => Ok(()),
+        }
+    }
+
+    /// Bytes of rounds the file being written can still take.
+    pub(crate) fn rest_bytes(&self) -> u64 {
+        self.current.as_ref().map_or(0, |current| current.file.bytes - current.offset)
+    }
+
+    fn roll(&mut self) -> Result<(), CommitFault> {
+        let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
+        let file = ring.take_ready().ok_or(CommitFault::NeedsFile)?;
+        let fresh = Current { file, offset: BLOCK, end: None, marked: false };
+        if let Some(Current { file, end: Some(end), .. }) = self.current.replace(fresh) {
+            ring.seal(file.slot, end, true);
+        }
+        Ok(())
+    }
+
+    fn give_up(&mut self) {
+        let Some(current) = self.current.take() else { return };
+        let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
+        match current.end {
+            Some(end) => ring.seal(current.file.slot, end, false),
+            None => ring.spoil(current.file.slot),
+        }
+    }
+}
