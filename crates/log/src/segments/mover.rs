@@ -1,0 +1,276 @@
+//! The mover: copies bodies from the journal into their lanes.
+//!
+//! It writes without a sync; [`Mover::sync`] then makes everything durable at once and says up to
+//! which position the journal need not keep bodies any more. After a restart it is handed the
+//! same moves again, in order, and begins each lane by cutting it at the first of them, because
+//! from there on the files may be torn.
+
+use super::{Frame, Lane, Segments, SyncError, WriteError};
+use crate::journal::{BodyAt, Journal, ReadError};
+use bytes::Bytes;
+use handoff_types::{Code, Position, Wall};
+use std::collections::{BTreeMap, HashSet};
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// How much of the journal is in memory at a time, give or take one body.
+const CHUNK_BYTES: usize = 1 << 20;
+
+/// Where bodies are until they have been moved.
+pub trait Bodies {
+    /// The body with this number among those of the record at this position.
+    ///
+    /// # Errors
+    /// See [`BodyError`].
+    fn body(&self, position: Position, index: u32) -> Result<Bytes, BodyError>;
+}
+
+/// A body that cannot be had.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BodyError {
+    /// The disk lost it.
+    #[error("the body is damaged")]
+    Corrupt,
+    /// The journal does not keep this position any more, or never had this body.
+    #[error("the journal does not have the body")]
+    Gone,
+    /// The disk answered with an error.
+    #[error("the disk did not answer: {0}")]
+    Disk(#[from] io::Error),
+}
+
+impl<J: Journal + ?Sized> Bodies for Arc<J> {
+    fn body(&self, position: Position, index: u32) -> Result<Bytes, BodyError> {
+        Journal::body(&**self, BodyAt { position, index }).map_err(|error| match error {
+            ReadError::Corrupt(_) => BodyError::Corrupt,
+            ReadError::Disk { fault, .. } => BodyError::Disk(fault),
+            ReadError::Trimmed(_) | ReadError::NotYet(_) | ReadError::NoSuchBody { .. } => {
+                BodyError::Gone
+            }
+        })
+    }
+}
+
+/// A body to be moved, and the frame it becomes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Move {
+    /// The lane it goes to.
+    pub lane: Lane,
+    /// The first offset.
+    pub base: u64,
+    /// How many offsets.
+    pub count: u32,
+    /// The largest timestamp inside.
+    pub max_timestamp: Wall,
+    /// The record in the journal and the number of the body in it.
+    pub body: (Position, u32),
+}
+
+impl Move {
+    /// The offsets of the frame.
+    #[must_use]
+    pub const fn offsets(&self) -> Range<u64> {
+        self.base..self.base.saturating_add(self.count as u64)
+    }
+}
+
+/// How far the moves are durable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mark {
+    /// All bodies handed over at or below this position are durable in their lanes. Nothing
+    /// before the first move.
+    pub through: Option<Position>,
+}
+
+/// Moves that were not all made.
+#[derive(Debug, thiserror::Error)]
+#[error("{done} moves made, then: {error}")]
+pub struct CopyError {
+    /// How many moves were made. The next [`Mover::copy`] begins with the one after them, unless
+    /// that one is [left out](Mover::leave_out).
+    pub done: usize,
+    /// Why the next one was not.
+    #[source]
+    pub error: MoveError,
+}
+
+/// A move that was not made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MoveError {
+    /// The journal does not have the body. The lane stays where it is.
+    #[error("offsets {} to {} of lane {lane} cannot be moved out of the journal: {source}; move them again, or leave them out", offsets.start, offsets.end)]
+    Body {
+        /// The lane.
+        lane: Lane,
+        /// The offsets of the frame.
+        offsets: Range<u64>,
+        /// Why.
+        source: BodyError,
+    },
+    /// The lane did not take the frame.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// An earlier move was not made and must be made or left out first.
+    #[error("offsets {} to {} of lane {lane} were not moved yet and come first; move them again, or leave them out", offsets.start, offsets.end)]
+    Owed {
+        /// The lane.
+        lane: Lane,
+        /// The offsets of the frame.
+        offsets: Range<u64>,
+    },
+}
+
+/// Copies bodies from the journal into their lanes. There is one.
+#[derive(Debug)]
+pub struct Mover<B> {
+    segments: Arc<Segments>,
+    bodies: B,
+    /// Lanes that were cut where their first move begins.
+    resumed: HashSet<Lane>,
+    /// Every move handed over at or below this position was made.
+    made: Option<Position>,
+    /// What resuming found missing, not yet told.
+    lost: Vec<(Lane, Range<u64>)>,
+    /// The move that failed. None is made before it is made or left out, so that no mark can pass
+    /// it.
+    owed: Option<Move>,
+}
+
+impl<B: Bodies> Mover<B> {
+    /// A mover for segments that were just opened.
+    #[must_use]
+    pub fn new(segments: Arc<Segments>, bodies: B) -> Self {
+        Self { segments, bodies, resumed: HashSet::new(), made: None, lost: Vec::new(), owed: None }
+    }
+
+    /// Makes moves. They come in the order of their positions, all those of one record in one
+    /// call, and may come again. Nothing is durable before [`Self::sync`].
+    ///
+    /// # Errors
+    /// The moves up to [`CopyError::done`] were made.
+    pub fn copy(&mut self, moves: &[Move]) -> Result<(), CopyError> {
+        if let Some(owed) = self.owed.filter(|owed| moves.first().is_some_and(|m| m != owed)) {
+            let error = MoveError::Owed { lane: owed.lane, offsets: owed.offsets() };
+            return Err(CopyError { done: 0, error });
+        }
+        let mut done = 0;
+        while let Some(rest) = moves.get(done..).filter(|rest| !rest.is_empty()) {
+            let (frames, failed) = self.fetch(rest);
+            let taken = frames.len();
+            self.store(rest, frames).map_err(|error| self.owe(moves, done, error.into()))?;
+            done += taken;
+            if let Some(error) = failed {
+                return Err(self.owe(moves, done, error));
+            }
+        }
+        self.owed = None;
+        self.made = self.made.max(moves.last().map(|last| last.body.0));
+        Ok(())
+    }
+
+    /// Gives up the move that failed. Its offsets are answered as
+    /// [`Read::Corrupt`](super::Read::Corrupt) and the lane goes on behind them.
+    ///
+    /// # Errors
+    /// As [`Segments::resume`].
+    ///
+    /// # Panics
+    /// If this move has not failed.
+    pub fn leave_out(&mut self, failed: &Move) -> Result<(), WriteError> {
+        assert_eq!(self.owed.as_ref(), Some(failed), "only a move that failed can be left out");
+        self.resume(failed.lane, failed.base)?;
+        self.segments.resume(failed.lane, failed.offsets().end)?;
+        self.owed = None;
+        Ok(())
+    }
+
+    /// The offsets that lanes had lost to damage when their first move came, each told once.
+    pub fn take_lost(&mut self) -> Vec<(Lane, Range<u64>)> {
+        std::mem::take(&mut self.lost)
+    }
+
+    /// Makes all moves durable that were made so far.
+    ///
+    /// # Errors
+    /// After an error open the segments again, and move again from the last mark with a new
+    /// mover.
+    pub fn sync(&mut self) -> Result<Mark, SyncError> {
+        self.segments.sync()?;
+        Ok(Mark { through: self.made })
+    }
+
+    /// Reads bodies, at least one and about [`CHUNK_BYTES`], up to one that cannot be had.
+    fn fetch(&self, moves: &[Move]) -> (Vec<Frame>, Option<MoveError>) {
+        let mut frames = Vec::new();
+        let mut bytes = 0;
+        for next in moves {
+            if bytes >= CHUNK_BYTES {
+                break;
+            }
+            match self.bodies.body(next.body.0, next.body.1) {
+                Ok(body) => {
+                    bytes += body.len();
+                    let Move { base, count, max_timestamp, .. } = *next;
+                    frames.push(Frame { base, count, max_timestamp, body });
+                }
+                Err(source) => {
+                    let (lane, offsets) = (next.lane, next.offsets());
+                    return (frames, Some(MoveError::Body { lane, offsets, source }));
+                }
+            }
+        }
+        (frames, None)
+    }
+
+    /// Writes the frames of the first moves, each lane's in one go.
+    fn store(&mut self, moves: &[Move], frames: Vec<Frame>) -> Result<(), WriteError> {
+        let mut lanes: BTreeMap<Lane, Vec<Frame>> = BTreeMap::new();
+        for (next, frame) in moves.iter().zip(frames) {
+            lanes.entry(next.lane).or_default().push(frame);
+        }
+        for (lane, frames) in lanes {
+            if let Some(first) = frames.first() {
+                self.resume(lane, first.base)?;
+            }
+            self.segments.append(lane, &frames)?;
+        }
+        Ok(())
+    }
+
+    /// Cuts a lane where its first move after the opening begins.
+    fn resume(&mut self, lane: Lane, base: u64) -> Result<(), WriteError> {
+        if !self.resumed.contains(&lane) {
+            let resumed = self.segments.resume(lane, base)?;
+            self.resumed.insert(lane);
+            self.lost.extend(resumed.lost.map(|offsets| (lane, offsets)));
+        }
+        Ok(())
+    }
+
+    /// Remembers that `moves[done]` is not made. Bodies of the same record do not count as moved
+    /// either: the journal keeps or drops a record as a whole.
+    fn owe(&mut self, moves: &[Move], done: usize, error: MoveError) -> CopyError {
+        self.owed = moves.get(done).copied();
+        let whole = |position: &Position| self.owed.is_none_or(|owed| *position < owed.body.0);
+        let made = moves.iter().take(done).map(|made| made.body.0).filter(whole).max();
+        self.made = self.made.max(made);
+        CopyError { done, error }
+    }
+}
+
+impl MoveError {
+    /// The stable code.
+    #[must_use]
+    pub fn code(&self) -> Code {
+        match self {
+            Self::Body { source: BodyError::Corrupt, .. } => Code::Corrupt,
+            Self::Body { source: BodyError::Gone, .. } => Code::Trimmed,
+            Self::Body { source: BodyError::Disk(_), .. } => Code::DiskFault,
+            Self::Write(error) => error.code(),
+            Self::Owed { .. } => Code::Corrupt,
+        }
+    }
+}
