@@ -56,7 +56,7 @@ pub use self::gate::{Permit, Purpose};
 pub use self::inline::{Inline, Stalled};
 pub use self::recovery::{Damage, Recovery, Replayed, Report, Start, Tail};
 pub use self::threaded::{Stats, Threaded};
-pub use self::ticket::{Committed, Ticket};
+pub use self::ticket::{Committed, Receipt, Ticket};
 
 /// The journal as rooms see it: append, read, trim. Nothing in it says where it is kept.
 pub trait Journal: Send + Sync + fmt::Debug {

@@ -246,6 +246,14 @@ impl Segments {
         })
     }
 
+    /// The same segments, opened again: the way on after a failed sync.
+    ///
+    /// # Errors
+    /// As [`Segments::open`].
+    pub fn reopen(&self) -> Result<Self, WriteError> {
+        Self::open(Arc::clone(&self.disk), self.options.clone())
+    }
+
     /// Appends frames to a lane, and publishes them to readers. Durable after [`Self::sync`].
     ///
     /// Frames the lane has already are passed over, so an append may be repeated; the others must

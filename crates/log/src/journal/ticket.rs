@@ -45,13 +45,16 @@ impl Ticket {
         Self { slot: Arc::new(Slot { state: Mutex::new(State::Done(Ok(committed))) }) }
     }
 
+    /// A second look at the same entry, for whoever only asks and never waits.
+    #[must_use]
+    pub fn receipt(&self) -> Receipt {
+        Receipt { slot: Arc::clone(&self.slot) }
+    }
+
     /// What became of the entry, if that is known by now.
     #[must_use]
     pub fn outcome(&self) -> Option<Result<Committed, Lost>> {
-        match &*self.slot.lock() {
-            State::Waiting(_) => None,
-            State::Done(result) => Some(result.clone()),
-        }
+        self.slot.outcome()
     }
 
     /// Blocks the thread until the entry is durable.
@@ -71,6 +74,20 @@ impl Ticket {
                 thread::park();
             }
         })
+    }
+}
+
+/// A look at what became of an entry.
+#[derive(Clone, Debug)]
+pub struct Receipt {
+    slot: Arc<Slot>,
+}
+
+impl Receipt {
+    /// What became of the entry, if that is known by now.
+    #[must_use]
+    pub fn outcome(&self) -> Option<Result<Committed, Lost>> {
+        self.slot.outcome()
     }
 }
 
@@ -108,6 +125,13 @@ impl Slot {
         let before = std::mem::replace(&mut *self.lock(), State::Done(result));
         if let State::Waiting(Some(waker)) = before {
             waker.wake();
+        }
+    }
+
+    fn outcome(&self) -> Option<Result<Committed, Lost>> {
+        match &*self.lock() {
+            State::Waiting(_) => None,
+            State::Done(result) => Some(result.clone()),
         }
     }
 
