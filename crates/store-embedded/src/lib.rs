@@ -1,1 +1,22 @@
-//! Rooms on embedded storage.
+//! Rooms on embedded storage: state in memory, every durable step one entry of the journal.
+//!
+//! ```text
+//!  load:   checkpoint chunks ──restore──▶ state ◀──evolve── journal, from the lowest mark on
+//!  live:   admit ──▶ decide ──▶ append ──▶ evolve ──▶ (ticket) ──▶ reply, actions
+//!  behind: bodies ──mover──▶ segments;   state ──chunk by chunk──▶ checkpoint ──▶ trim
+//! ```
+//!
+//! A room's rules are in its machine. Here are none: this crate maps changes onto records, keeps
+//! the order "durable, then told", and lets the journal forget what is safe elsewhere.
+
+mod bulk;
+mod checkpointing;
+mod host;
+mod load;
+mod persist;
+
+pub use bulk::{Bulk, BulkError};
+pub use checkpointing::{Checkpointing, Progress, StepError};
+pub use host::{Applied, Host};
+pub use load::{LoadError, Loading, Loads, open_journal};
+pub use persist::{Frame, Persist, Undecodable};

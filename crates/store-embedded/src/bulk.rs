@@ -1,0 +1,224 @@
+//! A room's bulk data on its way from the journal to segments.
+//!
+//! ```text
+//!  expected ──durable──▶ unmoved ──copy──▶ unsynced ──sync──▶ (in segments)
+//!  body not readable     read from the journal                read from segments
+//! ```
+//!
+//! The journal keeps a body until the sync that covers it. If that sync fails, the segments are
+//! opened again and everything since the last good one is moved again.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use handoff_log::journal::{BodyAt, Journal, ReadError, Receipt};
+use handoff_log::segments::{
+    self, CopyError, Lane, Move, Mover, Read, Segments, SyncError, WriteError,
+};
+use handoff_types::Sequence;
+use thiserror::Error;
+
+use crate::persist::Frame;
+
+/// Why bulk data could not be read or moved.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum BulkError {
+    /// The journal could not give a body.
+    #[error(transparent)]
+    Journal(#[from] ReadError),
+    /// A lane could not be read.
+    #[error(transparent)]
+    Segments(#[from] segments::ReadError),
+    /// A body could not be copied.
+    #[error(transparent)]
+    Copy(#[from] CopyError),
+    /// The copies could not be made durable.
+    #[error(transparent)]
+    Sync(#[from] SyncError),
+    /// The segments could not be opened again.
+    #[error(transparent)]
+    Open(#[from] WriteError),
+    /// The offsets are damaged on disk.
+    #[error("offsets {from} to {to} of lane {lane} are damaged on disk")]
+    Corrupt {
+        /// The lane.
+        lane: Lane,
+        /// The first offset.
+        from: u64,
+        /// The offset behind the last.
+        to: u64,
+    },
+}
+
+pub(crate) fn move_of(frame: Frame, body: BodyAt) -> Move {
+    let Frame { lane, base, count, max_timestamp } = frame;
+    Move { lane, base, count, max_timestamp, body: (body.position, body.index) }
+}
+
+/// The bodies of a room that segments do not have yet.
+#[derive(Debug)]
+pub struct Bulk {
+    journal: Arc<dyn Journal>,
+    segments: Arc<Segments>,
+    mover: Mover<Arc<dyn Journal>>,
+    /// Appended, not known to be durable.
+    expected: VecDeque<(Sequence, Receipt, Vec<Frame>)>,
+    /// Durable in the journal, not copied.
+    unmoved: VecDeque<(Sequence, Vec<Move>)>,
+    /// Copied, not synced.
+    unsynced: VecDeque<(Sequence, Vec<Move>)>,
+    /// Where to find what segments do not have for sure.
+    places: BTreeMap<(Lane, u64), BodyAt>,
+    poisoned: bool,
+}
+
+impl Bulk {
+    pub(crate) fn new(
+        journal: Arc<dyn Journal>,
+        segments: Arc<Segments>,
+        moves: Vec<(Sequence, Vec<Move>)>,
+    ) -> Self {
+        let mover = Mover::new(Arc::clone(&segments), Arc::clone(&journal));
+        let mut bulk = Self {
+            journal,
+            segments,
+            mover,
+            expected: VecDeque::new(),
+            unmoved: VecDeque::new(),
+            unsynced: VecDeque::new(),
+            places: BTreeMap::new(),
+            poisoned: false,
+        };
+        for (sequence, moves) in moves {
+            bulk.durable(sequence, moves);
+        }
+        bulk
+    }
+
+    /// Notes the frames of an entry that was just appended.
+    pub(crate) fn expect(&mut self, sequence: Sequence, receipt: Receipt, frames: Vec<Frame>) {
+        self.expected.push_back((sequence, receipt, frames));
+    }
+
+    /// Copies durable bodies into segments, about `entries_max` entries. Gives how many.
+    ///
+    /// # Errors
+    /// [`BulkError`]; what was not copied is copied by a later call.
+    pub fn copy(&mut self, entries_max: usize) -> Result<usize, BulkError> {
+        self.settle();
+        self.heal()?;
+        let mut copied = 0;
+        while copied < entries_max
+            && let Some((_, moves)) = self.unmoved.front()
+        {
+            self.mover.copy(moves)?;
+            self.unsynced.extend(self.unmoved.pop_front());
+            copied += 1;
+        }
+        Ok(copied)
+    }
+
+    /// Makes the copies durable. From then on the journal is not needed for them.
+    ///
+    /// # Errors
+    /// [`BulkError`]; everything since the last success is copied again by later calls.
+    pub fn sync(&mut self) -> Result<(), BulkError> {
+        self.heal()?;
+        if let Err(error) = self.mover.sync() {
+            self.poisoned = true;
+            return Err(error.into());
+        }
+        for (_, moves) in self.unsynced.drain(..) {
+            for moved in moves {
+                self.places.remove(&(moved.lane, moved.base));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether segments durably have every body up to a record of the room.
+    #[must_use]
+    pub fn has(&self, through: Sequence) -> bool {
+        let first = [
+            self.unsynced.front().map(|(sequence, _)| *sequence),
+            self.unmoved.front().map(|(sequence, _)| *sequence),
+            self.expected.front().map(|(sequence, ..)| *sequence),
+        ];
+        first.into_iter().flatten().all(|sequence| sequence > through)
+    }
+
+    /// The segments the bodies go to.
+    #[must_use]
+    pub fn segments(&self) -> &Arc<Segments> {
+        &self.segments
+    }
+
+    /// A body, if it is durable.
+    ///
+    /// # Errors
+    /// [`BulkError`]; damage is answered as such.
+    pub(crate) fn read(&self, frame: Frame) -> Result<Option<Bytes>, BulkError> {
+        let Frame { lane, base, .. } = frame;
+        if let Some(at) = self.places.get(&(lane, base)) {
+            return Ok(Some(self.journal.body(*at)?));
+        }
+        if let Some(at) = self.place_of_expected(frame) {
+            return Ok(Some(self.journal.body(at)?));
+        }
+        match self.segments.read(lane, base, 0)? {
+            Read::Frames(frames) => {
+                let found = frames.into_iter().find(|found| found.base == base);
+                Ok(found.map(|found| found.body))
+            }
+            Read::Corrupt { from, to } => Err(BulkError::Corrupt { lane, from, to }),
+            Read::End { .. } | Read::Trimmed { .. } => Ok(None),
+        }
+    }
+
+    fn place_of_expected(&self, wanted: Frame) -> Option<BodyAt> {
+        self.expected.iter().find_map(|(_, receipt, frames)| {
+            let Some(Ok(committed)) = receipt.outcome() else { return None };
+            let index = frames.iter().position(|frame| *frame == wanted)?;
+            let index = u32::try_from(index).unwrap_or(u32::MAX);
+            Some(BodyAt { position: committed.position, index })
+        })
+    }
+
+    /// Moves what has become durable from expected to unmoved.
+    fn settle(&mut self) {
+        while let Some((_, receipt, _)) = self.expected.front()
+            && let Some(Ok(committed)) = receipt.outcome()
+        {
+            let Some((sequence, _, frames)) = self.expected.pop_front() else { break };
+            let moves = (0..).zip(frames).map(|(index, frame)| {
+                move_of(frame, BodyAt { position: committed.position, index })
+            });
+            let moves = moves.collect();
+            self.durable(sequence, moves);
+        }
+    }
+
+    fn durable(&mut self, sequence: Sequence, moves: Vec<Move>) {
+        for one in &moves {
+            let at = BodyAt { position: one.body.0, index: one.body.1 };
+            self.places.insert((one.lane, one.base), at);
+        }
+        self.unmoved.push_back((sequence, moves));
+    }
+
+    /// After a failed sync nobody knows what the segments hold since the last good one.
+    fn heal(&mut self) -> Result<(), BulkError> {
+        if !self.poisoned {
+            return Ok(());
+        }
+        self.segments = Arc::new(self.segments.reopen()?);
+        self.mover = Mover::new(Arc::clone(&self.segments), Arc::clone(&self.journal));
+        while let Some(again) = self.unsynced.pop_back() {
+            self.unmoved.push_front(again);
+        }
+        self.poisoned = false;
+        Ok(())
+    }
+}
