@@ -1,1 +1,22 @@
-//! The deterministic simulator.
+//! The deterministic simulator: random commands, faults and clocks from one seed, judged by an
+//! oracle that shares no code with the room it judges.
+//!
+//! * [`room`] is the room under test: small, and free for other test packages to use.
+//! * [`oracle`] knows the room's rules from their prose and judges answers.
+//! * [`store`] is a store that refuses and forgets to answer, [`brokers`] two brokers that share
+//!   it: the world of several brokers on one database.
+//! * [`driver`] runs a [`driver::World`] for a number of steps; [`scenario`] names the worlds.
+//!
+//! Nothing here asks a clock, draws a random number, starts a thread or iterates a hash map: a
+//! seed is a history, and the same one every time.
+
+pub mod brokers;
+pub mod dice;
+pub mod driver;
+pub mod history;
+pub mod keyed;
+pub mod oracle;
+pub mod room;
+pub mod scenario;
+pub mod store;
+pub mod workload;

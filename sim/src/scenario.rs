@@ -1,0 +1,57 @@
+//! The worlds there are, by name.
+
+use crate::brokers::Brokers;
+use crate::dice::Dice;
+use crate::driver::{Failure, World, drive};
+use crate::history::{History, Keep};
+use crate::room::Counter;
+use crate::store::ConflictingStore;
+
+/// A world that can be made from a seed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Scenario {
+    /// Two brokers over one store that conflicts.
+    Brokers,
+}
+
+impl Scenario {
+    /// Every one there is.
+    pub const ALL: [Self; 1] = [Self::Brokers];
+
+    /// Its name on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Brokers => "brokers",
+        }
+    }
+
+    /// How many steps a run has if nobody says otherwise.
+    #[must_use]
+    pub const fn steps(self) -> u64 {
+        match self {
+            Self::Brokers => 1_000,
+        }
+    }
+
+    /// The world of a seed.
+    #[must_use]
+    pub fn open(self, seed: u64) -> Box<dyn World> {
+        let mut dice = Dice::new(seed);
+        match self {
+            Self::Brokers => {
+                let store = ConflictingStore::<Counter>::new(dice.fork());
+                Box::new(Brokers::<Counter, _>::new(store, dice))
+            }
+        }
+    }
+}
+
+/// Runs one seed of a scenario.
+///
+/// # Errors
+/// [`Failure`] at the first step that breaks something.
+pub fn run(scenario: Scenario, seed: u64, steps: u64, keep: Keep) -> Result<History, Box<Failure>> {
+    let mut world = scenario.open(seed);
+    drive(scenario.name(), world.as_mut(), seed, steps, History::new(keep))
+}

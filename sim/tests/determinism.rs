@@ -1,0 +1,46 @@
+//! The simulator is itself held to its promise: a seed is one history.
+//!
+//! A simulator that is not deterministic finds a bug once and never again.
+
+use std::collections::BTreeSet;
+
+use handoff_sim::history::{History, Keep};
+use handoff_sim::scenario::{Scenario, run};
+
+const SEEDS: std::ops::Range<u64> = 1000..1030;
+
+fn history(scenario: Scenario, seed: u64) -> History {
+    run(scenario, seed, scenario.steps(), Keep::All).unwrap_or_else(|failure| panic!("{failure}"))
+}
+
+#[test]
+fn a_seed_run_twice_gives_the_same_history_line_for_line() {
+    for scenario in Scenario::ALL {
+        for seed in SEEDS {
+            let (once, twice) = (history(scenario, seed), history(scenario, seed));
+            let first_difference = once.lines().zip(twice.lines()).find(|(one, two)| one != two);
+            assert_eq!(first_difference, None, "seed {seed} of {}", scenario.name());
+            assert_eq!(once.hash(), twice.hash(), "seed {seed} of {}", scenario.name());
+            assert_eq!(once.census(), twice.census(), "seed {seed} of {}", scenario.name());
+        }
+    }
+}
+
+#[test]
+fn different_seeds_give_different_histories() {
+    for scenario in Scenario::ALL {
+        let hashes: BTreeSet<u64> = SEEDS.map(|seed| history(scenario, seed).hash()).collect();
+        assert_eq!(hashes.len(), SEEDS.count(), "{}", scenario.name());
+    }
+}
+
+#[test]
+fn a_longer_run_begins_as_the_shorter_one_did() {
+    for scenario in Scenario::ALL {
+        let steps = scenario.steps() / 2;
+        let short = run(scenario, 1000, steps, Keep::All).unwrap_or_else(|f| panic!("{f}"));
+        let long = history(scenario, 1000);
+        let common = short.lines().zip(long.lines()).take_while(|(one, two)| one == two).count();
+        assert!(common > usize::try_from(steps).unwrap(), "only {common} lines in common");
+    }
+}
