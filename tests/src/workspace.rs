@@ -1,0 +1,164 @@
+//! What cargo knows about this workspace: its members, everything below them, and who uses whom.
+
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The packages of the workspace and of everything it depends on, by cargo's package id.
+#[derive(Debug)]
+pub struct Workspace {
+    /// Every package, on every platform, with every feature.
+    pub packages: BTreeMap<String, Package>,
+}
+
+/// One package.
+#[derive(Debug)]
+pub struct Package {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// Its licence, as an SPDX expression.
+    pub license: Option<String>,
+    /// The oldest compiler it supports.
+    pub rust_version: Option<String>,
+    /// Its edition of the language.
+    pub edition: String,
+    /// Where it comes from; nothing for a path.
+    pub source: Option<String>,
+    /// Its `Cargo.toml`.
+    pub manifest: PathBuf,
+    /// Whether it belongs to this workspace.
+    pub is_member: bool,
+    /// Names it asks for, whether or not a feature or a platform wants them.
+    pub declared: Vec<Dependency>,
+    /// Ids of what is linked into it or runs while it is built.
+    pub links: BTreeSet<String>,
+}
+
+/// A name that a package asks for.
+#[derive(Debug)]
+pub struct Dependency {
+    /// The package asked for.
+    pub name: String,
+    /// Whether only tests, examples and benchmarks ask.
+    pub is_dev: bool,
+}
+
+/// The directory of the workspace.
+#[must_use]
+pub fn root() -> PathBuf {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
+    tests.parent().expect("the package of tests lies below the root").to_path_buf()
+}
+
+/// Fails with the whole list of faults, unless there are none.
+///
+/// # Panics
+///
+/// If there is a fault.
+#[track_caller]
+pub fn assert_faultless(faults: &[String]) {
+    assert!(faults.is_empty(), "\n  {}\n", faults.join("\n  "));
+}
+
+impl Workspace {
+    /// Asks cargo, which must find `Cargo.lock` up to date.
+    ///
+    /// # Panics
+    ///
+    /// If cargo fails or answers in a form that is not known.
+    #[must_use]
+    pub fn read() -> Self {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let output = Command::new(cargo)
+            .args(["metadata", "--format-version", "1", "--locked", "--all-features"])
+            .current_dir(root())
+            .output()
+            .expect("cargo can be started");
+        assert!(
+            output.status.success(),
+            "cargo metadata failed; if Cargo.lock is out of date, run `cargo check`:\n{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo answers JSON");
+        let members: BTreeSet<&str> =
+            list(&metadata, "workspace_members").iter().filter_map(Value::as_str).collect();
+        let mut packages: BTreeMap<String, Package> = list(&metadata, "packages")
+            .iter()
+            .map(|entry| {
+                let id = text(entry, "id");
+                let package = package(entry, members.contains(id.as_str()));
+                (id, package)
+            })
+            .collect();
+        for node in list(metadata.get("resolve").expect("cargo resolves"), "nodes") {
+            let user = packages.get_mut(&text(node, "id")).expect("a node is a package");
+            let links = list(node, "deps").iter().filter(|dep| is_linked(dep));
+            user.links.extend(links.map(|dep| text(dep, "pkg")));
+        }
+        Self { packages }
+    }
+
+    /// The packages of this workspace.
+    pub fn members(&self) -> impl Iterator<Item = (&String, &Package)> {
+        self.packages.iter().filter(|(_, package)| package.is_member)
+    }
+
+    /// Everything that these packages link, and they themselves.
+    #[must_use]
+    pub fn linked_by<'a>(&'a self, ids: impl Iterator<Item = &'a String>) -> BTreeSet<&'a String> {
+        let mut open: Vec<&String> = ids.collect();
+        let mut found = BTreeSet::new();
+        while let Some(id) = open.pop() {
+            if found.insert(id)
+                && let Some(package) = self.packages.get(id)
+            {
+                open.extend(&package.links);
+            }
+        }
+        found
+    }
+}
+
+fn package(entry: &Value, is_member: bool) -> Package {
+    let declared = list(entry, "dependencies")
+        .iter()
+        .map(|dependency| Dependency {
+            name: text(dependency, "name"),
+            is_dev: optional(dependency, "kind").as_deref() == Some("dev"),
+        })
+        .collect();
+    Package {
+        name: text(entry, "name"),
+        version: text(entry, "version"),
+        license: optional(entry, "license"),
+        rust_version: optional(entry, "rust_version"),
+        edition: text(entry, "edition"),
+        source: optional(entry, "source"),
+        manifest: text(entry, "manifest_path").into(),
+        is_member,
+        declared,
+        links: BTreeSet::new(),
+    }
+}
+
+fn is_linked(dependency: &Value) -> bool {
+    list(dependency, "dep_kinds")
+        .iter()
+        .any(|kind| optional(kind, "kind").as_deref() != Some("dev"))
+}
+
+fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
+    let found = value.get(key).and_then(Value::as_array);
+    found.unwrap_or_else(|| panic!("cargo metadata has no list {key}"))
+}
+
+fn text(value: &Value, key: &str) -> String {
+    optional(value, key).unwrap_or_else(|| panic!("cargo metadata has no text {key}"))
+}
+
+fn optional(value: &Value, key: &str) -> Option<String> {
+    value.get(key).and_then(Value::as_str).map(str::to_owned)
+}
