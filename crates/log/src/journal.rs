@@ -54,7 +54,10 @@ pub use self::entry::{BodyAt, Entry};
 pub use self::error::{Lost, OpenError, ReadError, Refused};
 pub use self::gate::{Permit, Purpose};
 pub use self::inline::{Inline, Stalled};
-pub use self::recovery::{Damage, Recovery, Replayed, Report, Start, Tail};
+pub use self::recovery::{
+    Damage, LostRecords, Recovery, RepairError, Repaired, Replayed, Report, Start, Tail, excused,
+    repair,
+};
 pub use self::threaded::{Stats, Threaded};
 pub use self::ticket::{Committed, Receipt, Ticket};
 

@@ -23,9 +23,10 @@ use std::sync::Arc;
 
 use handoff_log::disk::Memory;
 use handoff_log::journal::{
-    Inline, Journal, OpenError, Purpose, Recovery, Refused, Report, Start, Tail,
+    Inline, Journal, LostRecords, OpenError, Purpose, Recovery, Refused, Report, Start, Tail,
+    excused, repair,
 };
-use handoff_types::{Position, Room};
+use handoff_types::{Position, Room, Sequence};
 use journal_model::{entry, options};
 
 const FILE: &str = "journal/0000.journal";
@@ -235,4 +236,35 @@ fn an_unreadable_header_a_foreign_file_and_a_newer_one_are_refused_by_name() {
     foreign.directory = 8;
     let error = Recovery::begin(Arc::new(disk), foreign, Start::default()).unwrap_err();
     assert!(matches!(error, OpenError::Foreign { .. }), "{error}");
+}
+
+#[test]
+fn repair_sets_the_damage_aside_and_opens_the_room_behind_it() {
+    let mut bytes = three_records(true);
+    let hit = BLOCK * 2 + ROUND_HEADER + RECORD_HEADER + 20;
+    bytes[hit] ^= 4;
+    let disk = Memory::new();
+    disk.overwrite(FILE, bytes.clone()).unwrap();
+    let (_, (rooms, report)) = open(&disk).unwrap();
+    assert_eq!(rooms, [Room::Streams, Room::Calls]);
+    assert_eq!(report.closed.len(), 1);
+
+    let shared: Arc<dyn handoff_log::disk::Disk> = Arc::new(disk.clone());
+    let repaired = repair(&shared, options(2), Start::default()).unwrap();
+    let lost = LostRecords { room: Room::Events, from: Sequence(1), to: Sequence(1) };
+    assert_eq!(repaired.accepted, [lost]);
+    let aside = disk.contents(&repaired.set_aside[0]).unwrap();
+    assert_eq!(aside, bytes[BLOCK * 2..BLOCK * 3], "the range as it was found");
+    assert_eq!(disk.contents(FILE).unwrap(), bytes, "the journal is not touched");
+
+    let excused = excused(&disk).unwrap();
+    assert_eq!(excused, [lost]);
+    let start = Start { excused, ..Start::default() };
+    let mut recovery = Recovery::begin(shared, options(3), start).unwrap();
+    while recovery.next_entry().unwrap().is_some() {}
+    let (opened, report) = recovery.finish().unwrap();
+    assert_eq!(report.closed, []);
+    assert_eq!(report.lost, [lost], "still said, no longer in the way");
+    let journal = Inline::start(opened);
+    drop(journal.admit(Room::Events, 10, Purpose::Accept).unwrap());
 }

@@ -22,6 +22,7 @@
 //! written again, to a fresh file, before anything is served.
 
 mod files;
+mod repair;
 mod tail;
 mod window;
 
@@ -32,6 +33,7 @@ use bytes::Bytes;
 use handoff_types::{Now, Position, Room, Sequence};
 
 use self::files::Found;
+pub use self::repair::{RepairError, Repaired, excused, repair};
 pub use self::tail::Tail;
 use self::window::Window;
 use super::desk::Desk;
@@ -48,8 +50,8 @@ use super::shelf::{Shelf, Shelved};
 use super::{Opened, Options};
 use crate::disk::Disk;
 
-/// What is known from checkpoints before the journal is read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What is known before the journal is read: from checkpoints, and from repairs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Start {
     /// Nothing below this is needed by any room.
     pub position: Position,
@@ -57,6 +59,19 @@ pub struct Start {
     pub end: Position,
     /// Per room, by its index: the last record whose effect every part of its checkpoint has.
     pub sequences: [Sequence; Room::MAX],
+    /// Lost records that a repair has accepted: they close no room any more.
+    pub excused: Vec<LostRecords>,
+}
+
+/// Records of a room that are gone, by their numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LostRecords {
+    /// The room.
+    pub room: Room,
+    /// The first of them.
+    pub from: Sequence,
+    /// The last of them.
+    pub to: Sequence,
 }
 
 /// An entry read back, in the order of its room.
@@ -94,6 +109,8 @@ pub struct Report {
     pub end: Position,
     /// Damage, in the order of the journal.
     pub damage: Vec<Damage>,
+    /// The records that are gone, excused ones included.
+    pub lost: Vec<LostRecords>,
     /// Rooms that stay closed, and where their damage begins.
     pub closed: Vec<(Room, Position)>,
     /// Files whose header was readable in one copy only.
@@ -123,6 +140,7 @@ pub struct Recovery {
     need: Counts,
     closed: [Option<u64>; Room::MAX],
     damage: Vec<Damage>,
+    lost: Vec<LostRecords>,
     ready: VecDeque<Replayed>,
     last: Option<Round>,
     clock: Option<Now>,
@@ -147,6 +165,7 @@ impl Recovery {
         shelf.advance(u64::MAX);
         let position = found.used.first().map_or(start.end.0, |used| used.base);
         Ok(Self {
+            need: start.sequences.map(|sequence| sequence.0 + 1),
             disk,
             options,
             start,
@@ -155,9 +174,9 @@ impl Recovery {
             window: Window::default(),
             at: 0,
             position,
-            need: start.sequences.map(|sequence| sequence.0 + 1),
             closed: [None; Room::MAX],
             damage: Vec::new(),
+            lost: Vec::new(),
             ready: VecDeque::new(),
             last: None,
             clock: None,
@@ -208,6 +227,7 @@ impl Recovery {
             tail,
             end: Position(end),
             damage: self.damage,
+            lost: self.lost,
             closed: closed_rooms(&self.closed),
             healed: self.found.healed,
             shortened: self.found.shortened,
@@ -339,14 +359,18 @@ impl Recovery {
     /// The room's next record is `sequence`; whatever it still needed before that is lost.
     fn need_from(&mut self, room: Room, sequence: u64, position: u64) {
         let Some(need) = self.need.get_mut(room.index()) else { return };
-        let lost = sequence.saturating_sub(*need);
-        if lost > 0 {
+        if *need < sequence {
+            let lost = LostRecords { room, from: Sequence(*need), to: Sequence(sequence - 1) };
             *need = sequence;
-            self.close(room, lost, position);
+            self.close(lost, position);
         }
     }
 
-    fn close(&mut self, room: Room, lost: u64, position: u64) {
+    /// Notes lost records and closes their room, unless a repair has accepted the loss.
+    fn close(&mut self, lost: LostRecords, position: u64) {
+        let LostRecords { room, from, to } = lost;
+        let count = to.0 + 1 - from.0;
+        self.lost.push(lost);
         let here = |damage: &&mut Damage| damage.to.0 >= position || damage.from.0 >= position;
         if self.damage.iter_mut().next_back().as_ref().filter(|d| here(d)).is_none() {
             let from = Position(self.start.position.0.min(position));
@@ -354,10 +378,14 @@ impl Recovery {
         }
         if let Some(damage) = self.damage.last_mut() {
             match damage.rooms.iter_mut().find(|(hit, _)| *hit == room) {
-                Some((_, count)) => *count += lost,
-                None => damage.rooms.push((room, lost)),
+                Some((_, sum)) => *sum += count,
+                None => damage.rooms.push((room, count)),
             }
-            if let Some(closed) = self.closed.get_mut(room.index()) {
+            let excused =
+                self.start.excused.iter().any(|excused| {
+                    excused.room == room && excused.from <= from && to <= excused.to
+                });
+            if let Some(closed) = self.closed.get_mut(room.index()).filter(|_| !excused) {
                 closed.get_or_insert(damage.from.0);
             }
         }
@@ -392,7 +420,10 @@ impl Recovery {
             Err(ReadError::Disk { position, fault }) => {
                 return Err(OpenError::Disk { path: format!("position {position}"), fault });
             }
-            Err(_) => self.close(room, 1, position.0),
+            Err(_) => {
+                let sequence = Sequence(record.sequence);
+                self.close(LostRecords { room, from: sequence, to: sequence }, position.0);
+            }
         }
         Ok(())
     }
