@@ -78,6 +78,35 @@ fn a_crash_at_every_sync_point_keeps_everything_acknowledged() {
     println!("{syncs} sync points, {states} crash states");
 }
 
+/// A restart is a workload too, and writes the last round again: it is crashed at each of its own
+/// syncs, after a crash at each sync of the workload.
+#[test]
+fn a_crash_at_every_sync_point_of_a_restart_keeps_everything_acknowledged() {
+    const SEED: u64 = 21;
+    let disk = Crash::new();
+    live(&disk, &Model::default(), SEED, STEPS / 2).unwrap();
+    let mut states = 0;
+    for n in 1..=disk.syncs() {
+        let disk = Crash::new();
+        disk.halt_at_sync(n, When::After);
+        let model = live(&disk, &Model::default(), SEED, STEPS / 2).unwrap();
+        for again in 1..=9 {
+            for end in 0..6 {
+                let (disk, _) = disk.crash(n * 31 + end);
+                disk.halt_at_sync(again, When::Before);
+                // Most of these opens are stopped; what was acknowledged before them counts.
+                live(&disk, &model, n, 0).unwrap();
+                let (disk, _) = disk.crash(n * 17 + end * 3 + again);
+                states += 1;
+                if let Err(error) = look_twice(&disk, &model, n) {
+                    panic!("seed {SEED}, sync {n}, restart {again}, end {end}: {error}");
+                }
+            }
+        }
+    }
+    println!("{states} crash states");
+}
+
 #[test]
 fn what_a_killed_process_left_in_the_page_cache_is_made_durable_before_it_is_served() {
     let mut kept = 0;
@@ -109,7 +138,9 @@ fn ten_thousand_random_crash_states_keep_everything_acknowledged() {
             // Most lives end in the middle of a sync, some between two steps.
             if dice.roll(4) > 0 {
                 let when = if dice.roll(4) > 0 { When::Before } else { When::After };
-                disk.halt_at_sync(1 + dice.roll(14), when);
+                // The first few syncs are those of the start itself.
+                let among = if dice.roll(2) > 0 { 6 } else { 14 };
+                disk.halt_at_sync(1 + dice.roll(among), when);
             }
             model = live(&disk, &model, seed, steps)
                 .unwrap_or_else(|error| panic!("seed {seed}, life {life}: {error}"));

@@ -268,3 +268,38 @@ fn repair_sets_the_damage_aside_and_opens_the_room_behind_it() {
     let journal = Inline::start(opened);
     drop(journal.admit(Room::Events, 10, Purpose::Accept).unwrap());
 }
+
+#[test]
+fn a_round_torn_while_it_was_written_again_is_still_there_in_its_first_file() {
+    let disk = Memory::new();
+    let (journal, _) = open(&disk).unwrap();
+    for _ in 0..2 {
+        let entry = entry(Room::Streams, &[1; CHANGE * 20]);
+        let permit = journal.admit(Room::Streams, entry.bytes(), Purpose::Accept).unwrap();
+        drop(journal.append(permit, entry));
+        journal.commit().unwrap();
+    }
+    drop(journal);
+    // Power is lost, and with it the mark behind the second round.
+    let mut first = disk.contents(FILE).unwrap();
+    first[BLOCK * 3..BLOCK * 4].fill(0);
+    disk.overwrite(FILE, first.clone()).unwrap();
+    // The next start writes the round again, to another file; then power is lost again.
+    let recovery = Recovery::begin(Arc::new(disk.clone()), options(5), Start::default()).unwrap();
+    Inline::start(recovery.finish().unwrap().0).commit().unwrap();
+    let second = (1..4u32)
+        .map(|slot| format!("journal/{slot:04}.journal"))
+        .find(|path| disk.contents(path).is_some_and(|bytes| bytes[BLOCK] != 0))
+        .unwrap();
+    let mut torn = disk.contents(&second).unwrap();
+    torn[BLOCK + 512..].fill(0);
+    disk.overwrite(&second, torn).unwrap();
+
+    let mut recovery = Recovery::begin(Arc::new(disk), options(6), Start::default()).unwrap();
+    let mut found = 0;
+    while recovery.next_entry().unwrap().is_some() {
+        found += 1;
+    }
+    let (_, report) = recovery.finish().unwrap();
+    assert_eq!((found, report.damage), (2, vec![]));
+}

@@ -32,7 +32,7 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use handoff_types::{Now, Position, Room, Sequence};
 
-use self::files::Found;
+use self::files::{Found, Used};
 pub use self::repair::{RepairError, Repaired, excused, repair};
 pub use self::tail::Tail;
 use self::window::Window;
@@ -285,13 +285,17 @@ impl Recovery {
             Some((header, records)) if !header.mark => self.take_round(header, records)?,
             _ => match self.witness()? {
                 Some((at, header)) => self.take_damage(at, &header)?,
-                None => {
-                    let tail = tail::classify(&mut self.window, &used, self.position, &self.need)?;
-                    self.tail = Some(tail);
-                }
+                None => self.tail = Some(self.classify_tail(&used)?),
             },
         }
         Ok(())
+    }
+
+    /// The tail is in the last file, or in the one that was to follow it.
+    fn classify_tail(&mut self, used: &Used) -> Result<Tail, OpenError> {
+        let follows = self.found.torn.iter().find(|torn| torn.base == self.position);
+        let at = follows.unwrap_or(used);
+        tail::classify(&mut self.window, at, self.position, &self.need)
     }
 
     fn take_round(&mut self, header: RoundHeader, records: Records) -> Result<(), OpenError> {

@@ -69,6 +69,8 @@ struct Appended {
 #[derive(Clone, Debug, Default)]
 struct RoomModel {
     appended: Vec<Appended>,
+    /// It appended once, even if a crash left nothing of that but pieces that do not count.
+    touched: bool,
     acknowledged: usize,
     /// What a checkpoint kept elsewhere says: everything up to here is safe without the journal.
     checkpoint: (u64, u64),
@@ -151,6 +153,7 @@ impl Run {
         let Ok(permit) = self.journal.admit(room, entry.bytes(), Purpose::Accept) else { return };
         let (sequence, ticket) = self.journal.append(permit, entry);
         let model = self.model.rooms.entry(room).or_default();
+        model.touched = true;
         model.appended.push(Appended { sequence: sequence.0, change, bodies });
         self.tickets.push((room, model.appended.len(), ticket));
     }
@@ -197,7 +200,7 @@ impl Model {
 
     pub fn start(&self) -> Start {
         let mut start = Start { end: Position(self.end), ..Start::default() };
-        let with_records = self.rooms.values().filter(|room| !room.appended.is_empty());
+        let with_records = self.rooms.values().filter(|room| room.touched);
         start.position = Position(with_records.map(|room| room.checkpoint.1).min().unwrap_or(0));
         for (room, model) in &self.rooms {
             start.sequences[room.index()] = Sequence(model.checkpoint.0);

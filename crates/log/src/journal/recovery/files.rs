@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::super::error::OpenError;
-use super::super::format::{BLOCK, BLOCK_BYTES, FileHeader, HeaderBlock, RoundHeader};
+use super::super::format::{BLOCK, BLOCK_BYTES, FileHeader, HeaderBlock};
 use super::super::ring::{DIR, is_leftover, path_of, slot_of};
 use super::window::Window;
 use crate::disk::{Disk, File, Open, read_full_at};
@@ -35,11 +35,26 @@ impl Used {
     }
 }
 
+/// What the first round of a file turned out to be.
+///
+/// A file takes over from the one before it only if its first round reached the disk. Until then
+/// the last round may be in the file before as well, and count there.
+pub(super) enum FirstRound {
+    /// It is whole, or something readable behind it bears witness that it was.
+    Durable,
+    /// Its header is there and nothing else: it was never acknowledged from here.
+    Torn,
+    /// The file has not been written under its present salt.
+    None,
+}
+
 /// The files of a journal.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     /// Files whose rounds may be needed, in the order they were written.
     pub(super) used: Vec<Used>,
+    /// Files whose first round was cut short.
+    pub(super) torn: Vec<Used>,
     /// Every file there is.
     pub(super) slots: Vec<u32>,
     pub(super) next_number: u64,
@@ -88,9 +103,10 @@ impl Found {
         }
         let FileHeader { number, salt, .. } = header;
         let mut used = Used { slot, path, file, number, salt, len, base: 0 };
-        if let Some((offset, round)) = first_header(&used)? {
-            used.base = round.position.saturating_sub(offset - BLOCK);
-            self.used.push(used);
+        match Window::default().first_round(&mut used)? {
+            FirstRound::Durable => self.used.push(used),
+            FirstRound::Torn => self.torn.push(used),
+            FirstRound::None => {}
         }
         Ok(())
     }
@@ -113,10 +129,4 @@ fn read_block(disk: &dyn Disk, path: &str) -> io::Result<(Arc<dyn File>, Vec<u8>
     let mut block = vec![0; BLOCK_BYTES];
     read_full_at(&*file, &mut block, 0)?;
     Ok((file, block))
-}
-
-/// The first readable round of a file. Normally it is the first block; a file where that one is
-/// damaged is searched, and so is one that has not been written yet.
-fn first_header(used: &Used) -> Result<Option<(u64, RoundHeader)>, OpenError> {
-    Window::default().first_header(used)
 }

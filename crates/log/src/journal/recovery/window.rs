@@ -6,7 +6,7 @@ use super::super::error::OpenError;
 use super::super::format::{
     BLOCK, Place, RECORD_HEADER, ROUND_HEADER, RecordHeader, RoundHeader, record_extent,
 };
-use super::files::Used;
+use super::files::{FirstRound, Used};
 use super::{Records, parse_records};
 use crate::disk::read_full_at;
 
@@ -45,20 +45,26 @@ impl Window {
         Ok(header.filter(|header| header.position == position))
     }
 
-    /// The first readable header of a file whose base is not known yet, and its offset.
-    pub(super) fn first_header(
-        &mut self,
-        used: &Used,
-    ) -> Result<Option<(u64, RoundHeader)>, OpenError> {
-        let mut offset = BLOCK;
+    /// Finds out where a file begins, and whether its first round was ever durable.
+    pub(super) fn first_round(&mut self, used: &mut Used) -> Result<FirstRound, OpenError> {
+        let first = self.read(used, BLOCK, ROUND_HEADER)?;
+        let first = RoundHeader::read(&first, used.salt);
+        if let Some(header) = &first {
+            used.base = header.position;
+            if self.round(used, header.position)?.is_some() {
+                return Ok(FirstRound::Durable);
+            }
+        }
+        let mut offset = 2 * BLOCK;
         while offset < used.len {
             let bytes = self.read(used, offset, ROUND_HEADER)?;
             if let Some(header) = RoundHeader::read(&bytes, used.salt) {
-                return Ok(Some((offset, header)));
+                used.base = header.position.saturating_sub(offset - BLOCK);
+                return Ok(FirstRound::Durable);
             }
             offset += BLOCK;
         }
-        Ok(None)
+        Ok(if first.is_some() { FirstRound::Torn } else { FirstRound::None })
     }
 
     /// The first readable header from a position on.
