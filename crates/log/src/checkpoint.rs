@@ -13,7 +13,7 @@
 //! `checkpoints/<room>-<number>.checkpoint`, written under another name first:
 //!
 //! ```text
-//! header 64 │ chunk │ chunk │ … │ footer 64
+//! header 64 │ chunk │ chunk │ … │ footer 72
 //! chunk     │ header 48 │ first key │ key behind the last │ state │ zeros up to 8 │
 //! ```
 //! The chunks follow each other without a gap in the keys: from the lowest to the end.

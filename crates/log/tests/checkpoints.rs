@@ -63,7 +63,10 @@ fn the_lowest_mark_and_every_chunk_come_back() {
     assert_eq!(low, Mark { sequence: Sequence(21), position: Position(21 * 4096) });
     assert_eq!(read(&*disk).unwrap().unwrap(), chunks(2));
     let found = latest(&*disk, ROOM, DIRECTORY).unwrap().unwrap();
-    assert_eq!((found.low(), found.high(), found.now()), (low, Position(23 * 4096), NOW));
+    assert_eq!(
+        (found.low(), found.high(), found.now()),
+        (low, Mark { sequence: Sequence(23), position: Position(23 * 4096) }, NOW)
+    );
 }
 
 #[test]

@@ -303,3 +303,18 @@ fn a_round_torn_while_it_was_written_again_is_still_there_in_its_first_file() {
     let (_, report) = recovery.finish().unwrap();
     assert_eq!((found, report.damage), (2, vec![]));
 }
+
+#[test]
+fn a_journal_that_ends_before_what_a_checkpoint_knows_closes_the_room() {
+    let disk = Memory::new();
+    disk.overwrite(FILE, three_records(false)).unwrap();
+    let mut start = Start { end: Position(1 << 20), ..Start::default() };
+    start.known[Room::Events.index()] = Sequence(3);
+    let recovery = Recovery::begin(Arc::new(disk), options(1), start).unwrap();
+    let (opened, report) = recovery.finish().unwrap();
+    let lost = LostRecords { room: Room::Events, from: Sequence(2), to: Sequence(3) };
+    assert_eq!(report.lost, [lost]);
+    assert_eq!(report.closed.len(), 1);
+    assert_eq!(report.end, Position(1 << 20), "no position is used twice");
+    drop(Inline::start(opened));
+}

@@ -9,7 +9,7 @@ use handoff_log::journal::{
     BodyAt, Journal, OpenError, Opened, Options, Recovery, Replayed, Report, Start,
 };
 use handoff_log::segments::{Move, Segments};
-use handoff_types::{Now, Position, Room, Sequence};
+use handoff_types::{Now, Room, Sequence};
 use thiserror::Error;
 
 use crate::bulk::Bulk;
@@ -43,7 +43,7 @@ pub trait Loads: fmt::Debug {
     fn room(&self) -> Room;
 
     /// From where the journal must be read for it, and what is known to be durable.
-    fn start(&self) -> (checkpoint::Mark, Position);
+    fn start(&self) -> (checkpoint::Mark, checkpoint::Mark);
 
     /// Takes an entry of the journal.
     ///
@@ -57,7 +57,7 @@ pub struct Loading<M: Persist> {
     state: M::State,
     marks: Marks,
     low: checkpoint::Mark,
-    high: Position,
+    high: checkpoint::Mark,
     clock: Option<Now>,
     moves: Vec<(Sequence, Vec<Move>)>,
 }
@@ -81,7 +81,7 @@ where
             state: M::State::default(),
             marks: Marks::default(),
             low: checkpoint::Mark::default(),
-            high: Position::START,
+            high: checkpoint::Mark::default(),
             clock: None,
             moves: Vec::new(),
         };
@@ -120,7 +120,7 @@ impl<M: Persist> Loads for Loading<M> {
         M::ROOM
     }
 
-    fn start(&self) -> (checkpoint::Mark, Position) {
+    fn start(&self) -> (checkpoint::Mark, checkpoint::Mark) {
         (self.low, self.high)
     }
 
@@ -170,9 +170,12 @@ pub fn open_journal(
     start.position = lows.min().unwrap_or_default();
     for room in rooms.iter() {
         let (low, high) = room.start();
-        start.end = start.end.max(high);
+        start.end = start.end.max(high.position);
         if let Some(sequence) = start.sequences.get_mut(room.room().index()) {
             *sequence = low.sequence;
+        }
+        if let Some(sequence) = start.known.get_mut(room.room().index()) {
+            *sequence = high.sequence;
         }
     }
     let mut failed: Vec<(Room, LoadError)> = Vec::new();

@@ -18,7 +18,7 @@ pub(super) const FILE_HEADER: usize = size_of::<RawFileHeader>();
 pub(super) const CHUNK_HEADER: usize = size_of::<RawChunkHeader>();
 pub(super) const FOOTER: usize = size_of::<RawFooter>();
 
-const _: () = assert!(FILE_HEADER == 64 && CHUNK_HEADER == 48 && FOOTER == 64);
+const _: () = assert!(FILE_HEADER == 64 && CHUNK_HEADER == 48 && FOOTER == 72);
 
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
@@ -171,6 +171,7 @@ struct RawFooter {
     number: U64,
     low_sequence: U64,
     low_position: U64,
+    high_sequence: U64,
     high_position: U64,
     wall: I64,
     steady: U64,
@@ -184,7 +185,7 @@ pub(super) struct Footer {
     pub(super) number: u64,
     pub(super) chunks: u32,
     pub(super) low: Mark,
-    pub(super) high: Position,
+    pub(super) high: Mark,
     pub(super) now: Now,
 }
 
@@ -196,7 +197,8 @@ impl Footer {
             number: U64::new(self.number),
             low_sequence: U64::new(self.low.sequence.0),
             low_position: U64::new(self.low.position.0),
-            high_position: U64::new(self.high.0),
+            high_sequence: U64::new(self.high.sequence.0),
+            high_position: U64::new(self.high.position.0),
             wall: I64::new(self.now.wall.0),
             steady: U64::new(self.now.steady.0),
             chunks: U32::new(self.chunks),
@@ -217,7 +219,10 @@ impl Footer {
                 sequence: Sequence(raw.low_sequence.get()),
                 position: Position(raw.low_position.get()),
             },
-            high: Position(raw.high_position.get()),
+            high: Mark {
+                sequence: Sequence(raw.high_sequence.get()),
+                position: Position(raw.high_position.get()),
+            },
             now: Now { wall: Wall(raw.wall.get()), steady: Steady(raw.steady.get()) },
         })
     }

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use handoff_types::{Now, Position, Room, Sequence};
+use handoff_types::{Now, Room, Sequence};
 
 use super::format::{Bad, CHUNK_HEADER, ChunkHeader, FILE_HEADER, FOOTER, FileHeader, Footer};
 use super::{Chunk, DIR, Error, Mark, number_of, path_of};
@@ -66,9 +66,9 @@ impl Checkpoint {
         self.footer.low
     }
 
-    /// The highest position that was durable when a chunk was written.
+    /// The newest mark of any chunk: the journal must reach at least this far.
     #[must_use]
-    pub fn high(&self) -> Position {
+    pub fn high(&self) -> Mark {
         self.footer.high
     }
 

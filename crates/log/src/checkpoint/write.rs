@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use handoff_types::{Now, Position, Room, Sequence};
+use handoff_types::{Now, Room};
 
 use super::format::{CHUNK_HEADER, ChunkHeader, FileHeader, Footer};
 use super::{Chunk, DIR, Error, Mark, number_of, path_of, writing_path_of};
@@ -25,7 +25,7 @@ pub struct Writer {
     synced: u64,
     chunks: u32,
     low: Option<Mark>,
-    high: Position,
+    high: Mark,
     buffer: Vec<u8>,
 }
 
@@ -58,7 +58,7 @@ impl Writer {
             synced: 0,
             chunks: 0,
             low: None,
-            high: Position::START,
+            high: Mark::default(),
             buffer: Vec::new(),
         };
         let header = FileHeader { room, number, directory };
@@ -93,7 +93,8 @@ impl Writer {
         let low = self.low.get_or_insert(chunk.mark);
         low.sequence = low.sequence.min(chunk.mark.sequence);
         low.position = low.position.min(chunk.mark.position);
-        self.high = self.high.max(chunk.mark.position);
+        self.high.sequence = self.high.sequence.max(chunk.mark.sequence);
+        self.high.position = self.high.position.max(chunk.mark.position);
         if self.offset - self.synced >= SYNC_BYTES {
             self.file.sync().map_err(Error::disk(&self.path))?;
             self.synced = self.offset;
@@ -108,8 +109,7 @@ impl Writer {
     /// When the disk fails. Either checkpoint may then be in force at the next start; both are
     /// true, and nothing may be trimmed for the new one.
     pub fn finish(mut self, now: Now) -> Result<Mark, Error> {
-        let none = Mark { sequence: Sequence::NONE, position: Position::START };
-        let low = self.low.unwrap_or(none);
+        let low = self.low.unwrap_or_default();
         let footer = Footer { number: self.number, chunks: self.chunks, low, high: self.high, now };
         self.buffer.clear();
         self.buffer.extend_from_slice(&footer.encode());

@@ -59,6 +59,9 @@ pub struct Start {
     pub end: Position,
     /// Per room, by its index: the last record whose effect every part of its checkpoint has.
     pub sequences: [Sequence; Room::MAX],
+    /// Per room, by its index: the last record that any part of its checkpoint has. The journal
+    /// must reach at least as far.
+    pub known: [Sequence; Room::MAX],
     /// Lost records that a repair has accepted: they close no room any more.
     pub excused: Vec<LostRecords>,
 }
@@ -208,6 +211,10 @@ impl Recovery {
     /// When the disk fails a read; entries not asked for are passed over first.
     pub fn finish(mut self) -> Result<(Opened, Report), OpenError> {
         while self.next_entry()?.is_some() {}
+        for room in Room::ALL {
+            let known = self.start.known.get(room.index()).copied().unwrap_or_default();
+            self.need_from(room, known.0 + 1, self.position);
+        }
         let tail = self.tail.unwrap_or(Tail::Clean);
         let end = self.position.max(self.start.end.0).next_multiple_of(BLOCK);
         let counts = self.need.map(|need| need - 1);
@@ -274,7 +281,7 @@ impl Recovery {
             self.position = limit;
         }
         let Some(used) = self.found.used.get(self.at).cloned() else {
-            self.tail = Some(Tail::Clean);
+            self.tail = Some(self.classify_tail(None)?);
             return Ok(());
         };
         match self.window.round(&used, self.position)? {
@@ -285,17 +292,19 @@ impl Recovery {
             Some((header, records)) if !header.mark => self.take_round(header, records)?,
             _ => match self.witness()? {
                 Some((at, header)) => self.take_damage(at, &header)?,
-                None => self.tail = Some(self.classify_tail(&used)?),
+                None => self.tail = Some(self.classify_tail(Some(&used))?),
             },
         }
         Ok(())
     }
 
     /// The tail is in the last file, or in the one that was to follow it.
-    fn classify_tail(&mut self, used: &Used) -> Result<Tail, OpenError> {
+    fn classify_tail(&mut self, used: Option<&Used>) -> Result<Tail, OpenError> {
         let follows = self.found.torn.iter().find(|torn| torn.base == self.position);
-        let at = follows.unwrap_or(used);
-        tail::classify(&mut self.window, at, self.position, &self.need)
+        match follows.or(used) {
+            Some(at) => tail::classify(&mut self.window, at, self.position, &self.need),
+            None => Ok(Tail::Clean),
+        }
     }
 
     fn take_round(&mut self, header: RoundHeader, records: Records) -> Result<(), OpenError> {
