@@ -318,3 +318,48 @@ fn a_journal_that_ends_before_what_a_checkpoint_knows_closes_the_room() {
     assert_eq!(report.end, Position(1 << 20), "no position is used twice");
     drop(Inline::start(opened));
 }
+
+mod garbage {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(400))]
+
+        /// Whatever a disk does to the file: an answer, never a panic, and never a byte that was
+        /// not written.
+        #[test]
+        fn any_scribbling_over_a_file_is_answered(
+            marked: bool,
+            scribbles in prop::collection::vec((0..BLOCK * 5, prop::collection::vec(any::<u8>(), 1..600)), 1..5),
+        ) {
+            let mut bytes = three_records(marked);
+            for (at, scribble) in scribbles {
+                let end = (at + scribble.len()).min(bytes.len());
+                bytes[at..end].copy_from_slice(&scribble[..end - at]);
+            }
+            // `look` compares every change it is given with the one that was appended.
+            match look(bytes) {
+                Ok((rooms, report)) => {
+                    for room in ROOMS {
+                        let closed = report.closed.iter().any(|(closed, _)| *closed == room);
+                        let cut = report.tail != Tail::Marked;
+                        prop_assert!(rooms.contains(&room) || closed || cut, "{room} is gone: {report:?}");
+                    }
+                }
+                Err(error) => prop_assert!(matches!(error, OpenError::Header { .. }), "{error}"),
+            }
+        }
+
+        /// Copies of valid rounds in places where they do not belong are not taken for rounds.
+        #[test]
+        fn rounds_that_were_copied_elsewhere_do_not_count(from in 1..5usize, to in 5..16usize) {
+            let mut bytes = three_records(true);
+            let block = bytes[from * BLOCK..(from + 1) * BLOCK].to_vec();
+            bytes[to * BLOCK..(to + 1) * BLOCK].copy_from_slice(&block);
+            let (rooms, report) = look(bytes).unwrap();
+            prop_assert_eq!(rooms, ROOMS);
+            prop_assert_eq!(report.damage, []);
+        }
+    }
+}

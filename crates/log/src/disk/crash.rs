@@ -24,7 +24,7 @@ pub use coverage::Coverage;
 use super::contents::end_of;
 use super::shared::Shared;
 use super::tree::Tree;
-use super::{Disk, File, Open};
+use super::{Disk, File, Memory, Open};
 use names::Names;
 use std::io;
 use std::sync::{Arc, MutexGuard};
@@ -101,6 +101,27 @@ impl Crash {
         let names = std::mem::replace(&mut state.names, Names::synced(Tree::default()));
         let state = State { names, syncs: 0, halt: None, life: Life::Running };
         Self { state: Shared::new(state) }
+    }
+
+    /// What the process sees at this moment, as a disk of its own to read, write to and throw
+    /// away. This one goes on. Costs little: the two share pages until one of them writes.
+    #[must_use]
+    pub fn seen(&self) -> Memory {
+        let state = self.state.lock();
+        Memory::over(state.names.current().map(|file| Shared::new(file.lock().current().clone())))
+    }
+
+    /// As [`Crash::seen`], but only what is durable: what a power cut at this moment leaves at
+    /// the least.
+    #[must_use]
+    pub fn durable(&self) -> Memory {
+        let state = self.state.lock();
+        let mut nothing = Survival::nothing();
+        let mut coverage = Coverage::default();
+        let tree = state.names.survive(&mut nothing, &mut coverage).map(|file| {
+            Shared::new(file.lock().survive(&mut nothing, &mut coverage))
+        });
+        Memory::over(tree)
     }
 
     /// How many syncs were asked for so far, of files, directories or everything.

@@ -24,6 +24,11 @@ impl Memory {
         Self::default()
     }
 
+    /// A disk that holds this.
+    pub(super) fn over(tree: Tree<Shared<Contents>>) -> Self {
+        Self { tree: Shared::new(tree) }
+    }
+
     /// What the file holds, or `None` if there is no such file.
     #[must_use]
     pub fn contents(&self, path: &str) -> Option<Vec<u8>> {
@@ -62,8 +67,7 @@ impl Memory {
     /// share pages until one of them writes.
     #[must_use]
     pub fn fork(&self) -> Self {
-        let tree = self.tree.lock().map(|file| Shared::new(file.lock().clone()));
-        Self { tree: Shared::new(tree) }
+        Self::over(self.tree.lock().map(|file| Shared::new(file.lock().clone())))
     }
 }
 
