@@ -118,9 +118,10 @@ impl Crash {
         let state = self.state.lock();
         let mut nothing = Survival::nothing();
         let mut coverage = Coverage::default();
-        let tree = state.names.survive(&mut nothing, &mut coverage).map(|file| {
-            Shared::new(file.lock().survive(&mut nothing, &mut coverage))
-        });
+        let tree = state
+            .names
+            .survive(&mut nothing, &mut coverage)
+            .map(|file| Shared::new(file.lock().survive(&mut nothing, &mut coverage)));
         Memory::over(tree)
     }
 

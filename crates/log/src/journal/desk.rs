@@ -5,14 +5,14 @@
 //! room delays another room's small record by one round, not by the flood.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
-use handoff_types::{Now, Position, Room, Sequence};
+use handoff_types::{Now, Outcome, Position, Room, Sequence};
 
 use super::entry::{Entry, Payload};
+use super::error::Lost;
 use super::format::{Counts, Geometry, RoundHeader};
 use super::round::{Queued, Round};
-use super::ticket::{Committed, Slot, Ticket};
+use super::ticket::{Committed, Promise, Ticket};
 
 /// Entries that wait for the next round, and where that round will stand.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ struct Line {
     /// Positions of the pieces of a large change whose commit record is still to come.
     pieces: Vec<u64>,
     /// Whoever waits for everything up to a number.
-    barriers: VecDeque<(u64, Arc<Slot>)>,
+    barriers: VecDeque<(u64, Promise)>,
 }
 
 impl Desk {
@@ -67,8 +67,8 @@ impl Desk {
     pub(crate) fn push(&mut self, entry: Entry) -> (Sequence, Ticket) {
         let (room, now) = (entry.room, entry.now);
         let mut admitted = entry.bytes();
-        let (ticket, slot) = Ticket::new();
-        let mut slot = Some(slot);
+        let (ticket, promise) = Ticket::new();
+        let mut promise = Some(promise);
         let Some(line) = self.lines.get_mut(room.index()) else {
             unreachable!("every room has a line")
         };
@@ -83,7 +83,7 @@ impl Desk {
                 now,
                 payload,
                 admitted: if last { std::mem::take(&mut admitted) } else { 0 },
-                slot: if last { slot.take() } else { None },
+                promise: if last { promise.take() } else { None },
             });
         }
         (Sequence(line.last), ticket)
@@ -97,8 +97,8 @@ impl Desk {
         let position = Position(self.durable_end);
         match self.lines.get_mut(room.index()) {
             Some(line) if line.last > durable => {
-                let (ticket, slot) = Ticket::new();
-                line.barriers.push_back((line.last, slot));
+                let (ticket, promise) = Ticket::new();
+                line.barriers.push_back((line.last, promise));
                 ticket
             }
             _ => Ticket::fulfilled(Committed { position, sequence: Sequence(durable) }),
@@ -129,7 +129,7 @@ impl Desk {
     }
 
     /// Notes that a round is on disk and gives the barriers that this opens.
-    pub(crate) fn durable(&mut self, round: &Round) -> Vec<(Arc<Slot>, Committed)> {
+    pub(crate) fn durable(&mut self, round: &Round) -> Vec<(Promise, Committed)> {
         self.durable_end = round.position + round.extent();
         let position = Position(self.durable_end);
         for record in &round.records {
@@ -140,9 +140,9 @@ impl Desk {
         let mut opened = Vec::new();
         for (line, durable) in self.lines.iter_mut().zip(self.durable) {
             while line.barriers.front().is_some_and(|(sequence, _)| *sequence <= durable) {
-                let slot = line.barriers.pop_front().map(|(_, slot)| slot);
+                let promise = line.barriers.pop_front().map(|(_, promise)| promise);
                 let committed = Committed { position, sequence: Sequence(durable) };
-                opened.extend(slot.map(|slot| (slot, committed)));
+                opened.extend(promise.map(|promise| (promise, committed)));
             }
         }
         opened
@@ -160,14 +160,16 @@ impl Desk {
         }
     }
 
-    /// Everything still waiting, for a journal that stops.
-    pub(crate) fn abandon(&mut self) -> Vec<Arc<Slot>> {
-        let mut slots = Vec::new();
+    /// Gives up what still waits, for a journal that stops. It was never written.
+    pub(crate) fn abandon(&mut self) {
         for line in &mut self.lines {
-            slots.extend(line.waiting.drain(..).filter_map(|queued| queued.slot));
-            slots.extend(line.barriers.drain(..).map(|(_, slot)| slot));
+            for queued in line.waiting.drain(..) {
+                if let Some(promise) = queued.promise {
+                    promise.fulfil(Err(Lost { outcome: Outcome::NotApplied }));
+                }
+            }
+            line.barriers.clear();
         }
-        slots
     }
 
     fn pick(&mut self) -> Vec<Queued> {
@@ -269,8 +271,8 @@ mod tests {
         assert!(desk.barrier(Room::Calls).outcome().is_some());
         let round = desk.form().unwrap();
         assert!(barrier.outcome().is_none());
-        for (slot, committed) in desk.durable(&round) {
-            slot.fulfil(Ok(committed));
+        for (promise, committed) in desk.durable(&round) {
+            promise.fulfil(Ok(committed));
         }
         assert_eq!(barrier.outcome().unwrap().unwrap().sequence, Sequence(1));
     }

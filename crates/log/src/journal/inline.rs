@@ -87,11 +87,12 @@ impl Inline {
         let mut inner = self.lock();
         loop {
             let Some(round) = inner.pending.take().or_else(|| inner.desk.form()) else { break };
-            if let Err(stalled) = self.commit_round(&mut inner, &round) {
+            if let Err(stalled) = self.write(&mut inner, &round) {
                 inner.pending = Some(round);
                 self.publish_space(&inner);
                 return Err(stalled);
             }
+            self.announce(&mut inner, round);
         }
         let mark = inner.desk.mark();
         inner.writer.mark(mark);
@@ -110,10 +111,10 @@ impl Inline {
         closed.map_err(|fault| Stalled::Poisoned { fault: Arc::new(fault) })
     }
 
-    fn commit_round(&self, inner: &mut Inner, round: &Round) -> Result<(), Stalled> {
+    fn write(&self, inner: &mut Inner, round: &Round) -> Result<(), Stalled> {
         loop {
             match inner.writer.commit(round) {
-                Ok(()) => break,
+                Ok(()) => return Ok(()),
                 Err(CommitFault::NeedsFile) => {
                     if !self.supply() {
                         let fault = self.ring().fault();
@@ -127,16 +128,18 @@ impl Inline {
                 }
             }
         }
+    }
+
+    fn announce(&self, inner: &mut Inner, round: Round) {
         self.gate.set_poisoned(None);
-        self.floors.note(round);
-        for (slot, committed) in inner.desk.durable(round) {
-            slot.fulfil(Ok(committed));
+        self.floors.note(&round);
+        for (promise, committed) in inner.desk.durable(&round) {
+            promise.fulfil(Ok(committed));
         }
         for record in &round.records {
             self.gate.release(record.room, record.admitted);
         }
         round.fulfil();
-        Ok(())
     }
 
     /// Gets the ring files as far as it wants them; whether it got any.

@@ -451,7 +451,7 @@ fn raw_round(header: &RoundHeader, records: &Records) -> Round {
             now: header.now,
             payload: Payload::Raw(record.kind, payload.clone()),
             admitted: 0,
-            slot: None,
+            promise: None,
         })
         .collect();
     Round { position: header.position, counts: header.counts, now: header.now, records }

@@ -1,14 +1,12 @@
 //! A commit round: what one sync makes durable.
 
-use std::sync::Arc;
-
 use handoff_types::{Now, Position, Room, Sequence};
 
 use super::entry::Payload;
 use super::format::{
     Counts, Place, RECORD_HEADER, ROUND_HEADER, RecordHeader, RoundHeader, round_extent,
 };
-use super::ticket::{Committed, Slot};
+use super::ticket::{Committed, Promise};
 
 /// A record on its way to the disk.
 #[derive(Debug)]
@@ -20,7 +18,7 @@ pub(crate) struct Queued {
     /// What its room gets back of its admission once this is durable.
     pub(crate) admitted: u64,
     /// Whoever waits for the entry this record completes.
-    pub(crate) slot: Option<Arc<Slot>>,
+    pub(crate) promise: Option<Promise>,
 }
 
 /// The records of one round, each with its place. Where a record stands does not depend on the
@@ -79,14 +77,15 @@ impl Round {
     }
 
     /// Tells everyone who waits that the round is durable.
-    pub(crate) fn fulfil(&self) {
-        for (position, record) in self.placed() {
-            if let Some(slot) = &record.slot {
-                slot.fulfil(Ok(Committed {
-                    position: Position(position),
-                    sequence: Sequence(record.sequence),
-                }));
+    pub(crate) fn fulfil(self) {
+        let mut position = self.position + ROUND_HEADER as u64;
+        for record in self.records {
+            let extent = record.payload.extent() as u64;
+            if let Some(promise) = record.promise {
+                let sequence = Sequence(record.sequence);
+                promise.fulfil(Ok(Committed { position: Position(position), sequence }));
             }
+            position += extent;
         }
     }
 

@@ -29,7 +29,8 @@ const FAULT_PAUSE: Duration = Duration::from_millis(250);
 #[derive(Debug)]
 pub struct Threaded {
     shared: Arc<Shared>,
-    threads: Vec<JoinHandle<()>>,
+    committer: Option<JoinHandle<()>>,
+    supplier: Option<JoinHandle<()>>,
 }
 
 /// What the journal has done so far.
@@ -105,10 +106,10 @@ impl Threaded {
         let supplier = Supplier { shared: Arc::clone(&shared), disk: opened.disk };
         let committer = Committer { shared: Arc::clone(&shared), writer, patience };
         let unsure = opened.unsure;
-        let mut journal = Self { shared, threads: Vec::new() };
+        let mut journal = Self { shared, committer: None, supplier: None };
         let name = |name: &str| thread::Builder::new().name(name.to_owned());
-        journal.threads.push(name("journal-supply").spawn(move || supplier.run())?);
-        journal.threads.push(name("journal-commit").spawn(move || committer.run(unsure))?);
+        journal.supplier = Some(name("journal-supply").spawn(move || supplier.run())?);
+        journal.committer = Some(name("journal-commit").spawn(move || committer.run(unsure))?);
         Ok(journal)
     }
 
@@ -149,13 +150,11 @@ impl Drop for Threaded {
         drop(self.shared.ring());
         self.shared.work.notify_all();
         self.shared.ready.notify_all();
-        // The committer goes first, it may still want a file.
-        while let Some(thread) = self.threads.pop() {
-            // A thread that panicked has been reported by the panic itself.
-            drop(thread.join());
-            self.shared.ring().close();
-            self.shared.wanted.notify_all();
-        }
+        // The committer goes first, it may still want a file. A thread that panicked has said so.
+        drop(self.committer.take().map(JoinHandle::join));
+        self.shared.ring().close();
+        self.shared.wanted.notify_all();
+        drop(self.supplier.take().map(JoinHandle::join));
     }
 }
 
@@ -168,9 +167,7 @@ impl Journal for Threaded {
         permit.spend(entry.bytes());
         let mut state = self.shared.desk();
         if state.stopped.is_some() {
-            let (ticket, slot) = Ticket::new();
-            slot.fulfil(Err(Lost { outcome: Outcome::NotApplied }));
-            return (Sequence::NONE, ticket);
+            return (Sequence::NONE, Ticket::lost(Lost { outcome: Outcome::NotApplied }));
         }
         let appended = state.desk.push(entry);
         let wake = std::mem::take(&mut state.idle);
@@ -182,7 +179,11 @@ impl Journal for Threaded {
     }
 
     fn barrier(&self, room: Room) -> Ticket {
-        self.shared.desk().desk.barrier(room)
+        let mut state = self.shared.desk();
+        if state.stopped.is_some() {
+            return Ticket::lost(Lost { outcome: Outcome::Unknown });
+        }
+        state.desk.barrier(room)
     }
 
     fn body(&self, at: BodyAt) -> Result<Bytes, ReadError> {
@@ -262,7 +263,7 @@ impl Committer {
         let mut next = unsure;
         while let Some(round) = next.take().or_else(|| self.wait_for_round()) {
             if let Err(fault) = self.make_durable(&round) {
-                self.stop(&round, fault);
+                self.stop(fault);
                 return;
             }
             self.announce(round);
@@ -363,8 +364,8 @@ impl Committer {
         }
         shared.publish_space();
         round.fulfil();
-        for (slot, committed) in opened {
-            slot.fulfil(Ok(committed));
+        for (promise, committed) in opened {
+            promise.fulfil(Ok(committed));
         }
     }
 
@@ -377,19 +378,20 @@ impl Committer {
         counters.sync_micros.fetch_add(micros, Ordering::Relaxed);
     }
 
-    fn stop(&self, round: &Round, fault: Arc<io::Error>) {
+    /// Stops for good. Whoever waits for the round being written hears that nobody knows, when it
+    /// is dropped.
+    fn stop(&self, fault: Arc<io::Error>) {
         self.shared.gate.close();
         let mut state = self.shared.desk();
         state.stopped = Some(fault);
-        let waiting = state.desk.abandon();
-        drop(state);
-        for record in &round.records {
-            if let Some(slot) = &record.slot {
-                slot.fulfil(Err(Lost { outcome: Outcome::Unknown }));
-            }
-        }
-        for slot in waiting {
-            slot.fulfil(Err(Lost { outcome: Outcome::NotApplied }));
+        state.desk.abandon();
+    }
+}
+
+impl Drop for Committer {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.stop(Arc::new(io::Error::other("the committer panicked")));
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
-use handoff_types::{Position, Sequence};
+use handoff_types::{Outcome, Position, Sequence};
 
 use super::error::Lost;
 
@@ -35,9 +35,14 @@ pub struct Ticket {
 
 impl Ticket {
     /// A ticket and the end that fulfils it.
-    pub(crate) fn new() -> (Self, Arc<Slot>) {
+    pub(crate) fn new() -> (Self, Promise) {
         let slot = Arc::new(Slot { state: Mutex::new(State::Waiting(None)) });
-        (Self { slot: Arc::clone(&slot) }, slot)
+        (Self { slot: Arc::clone(&slot) }, Promise { slot })
+    }
+
+    /// A ticket of a journal that has stopped.
+    pub(crate) fn lost(lost: Lost) -> Self {
+        Self { slot: Arc::new(Slot { state: Mutex::new(State::Done(Err(lost))) }) }
     }
 
     /// A ticket for what is durable already.
@@ -107,9 +112,28 @@ impl Wake for Unpark {
     }
 }
 
-/// The other end of a ticket.
+/// The other end of a ticket. Dropped unfulfilled, it says that nobody knows: no path, a panic
+/// included, leaves a ticket waiting for ever.
 #[derive(Debug)]
-pub(crate) struct Slot {
+pub(crate) struct Promise {
+    slot: Arc<Slot>,
+}
+
+impl Promise {
+    /// Fulfils the ticket and wakes whoever waits for it.
+    pub(crate) fn fulfil(self, result: Result<Committed, Lost>) {
+        self.slot.fulfil(result);
+    }
+}
+
+impl Drop for Promise {
+    fn drop(&mut self) {
+        self.slot.fulfil(Err(Lost { outcome: Outcome::Unknown }));
+    }
+}
+
+#[derive(Debug)]
+struct Slot {
     state: Mutex<State>,
 }
 
@@ -120,11 +144,16 @@ enum State {
 }
 
 impl Slot {
-    /// Fulfils the ticket and wakes whoever waits for it.
-    pub(crate) fn fulfil(&self, result: Result<Committed, Lost>) {
-        let before = std::mem::replace(&mut *self.lock(), State::Done(result));
-        if let State::Waiting(Some(waker)) = before {
-            waker.wake();
+    /// The first outcome stays.
+    fn fulfil(&self, result: Result<Committed, Lost>) {
+        let mut state = self.lock();
+        if let State::Waiting(waker) = &mut *state {
+            let waker = waker.take();
+            *state = State::Done(result);
+            drop(state);
+            if let Some(waker) = waker {
+                waker.wake();
+            }
         }
     }
 
@@ -159,10 +188,17 @@ mod tests {
     #[test]
     fn a_thread_that_waits_is_woken_by_the_fulfilment() {
         let committed = Committed { position: Position(4096), sequence: Sequence(1) };
-        let (ticket, slot) = Ticket::new();
+        let (ticket, promise) = Ticket::new();
         assert_eq!(ticket.outcome(), None);
         let waiting = thread::spawn(move || ticket.wait());
-        slot.fulfil(Ok(committed));
+        promise.fulfil(Ok(committed));
         assert_eq!(waiting.join().unwrap(), Ok(committed));
+    }
+
+    #[test]
+    fn a_promise_that_is_dropped_leaves_nobody_waiting() {
+        let (ticket, promise) = Ticket::new();
+        drop(promise);
+        assert_eq!(ticket.wait(), Err(Lost { outcome: Outcome::Unknown }));
     }
 }
