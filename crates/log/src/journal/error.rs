@@ -28,9 +28,10 @@ pub enum Refused {
         /// What this purpose has to leave.
         reserve: u64,
     },
-    /// The ring could grow, but the disk has no space.
-    #[error("the disk has no space for the next journal file: {fault}")]
-    DiskFull {
+    /// The ring could go on, but the disk does not give it the next file: it is full, or fails.
+    /// The journal keeps asking.
+    #[error("the disk gives the journal no next file: {fault}")]
+    NoFile {
         /// What the disk answered.
         fault: Arc<io::Error>,
     },
@@ -68,7 +69,8 @@ impl Refused {
         match self {
             Self::Busy { .. } => Code::RoomBusy,
             Self::Full { .. } => Code::JournalFull,
-            Self::DiskFull { .. } => Code::DiskFull,
+            Self::NoFile { fault } if fault.kind() == io::ErrorKind::StorageFull => Code::DiskFull,
+            Self::NoFile { .. } => Code::DiskFault,
             Self::Poisoned { .. } => Code::JournalPoisoned,
             Self::Closed => Code::JournalClosed,
             Self::Damaged { .. } => Code::RoomDamaged,

@@ -67,7 +67,7 @@ pub(crate) struct Gate {
 struct Shut {
     closed: bool,
     poisoned: Option<Arc<io::Error>>,
-    disk_full: Option<Arc<io::Error>>,
+    no_file: Option<Arc<io::Error>>,
     damaged: [Option<Position>; Room::MAX],
 }
 
@@ -121,7 +121,7 @@ impl Gate {
     /// Publishes how much the ring can still take, and what keeps it from growing.
     pub(crate) fn set_free(&self, free: u64, fault: Option<Arc<io::Error>>) {
         self.free.store(free, Ordering::Release);
-        self.lock().disk_full = fault;
+        self.lock().no_file = fault;
     }
 
     /// Shuts the door while the journal moves to a fresh file, or opens it again.
@@ -164,8 +164,8 @@ impl Gate {
         if free >= bytes.saturating_add(reserve) {
             return Ok(());
         }
-        match &self.lock().disk_full {
-            Some(fault) => Err(Refused::DiskFull { fault: Arc::clone(fault) }),
+        match &self.lock().no_file {
+            Some(fault) => Err(Refused::NoFile { fault: Arc::clone(fault) }),
             None => Err(Refused::Full { free, reserve }),
         }
     }

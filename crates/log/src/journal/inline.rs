@@ -174,7 +174,7 @@ impl Inline {
 impl Journal for Inline {
     fn admit(&self, room: Room, bytes: u64, purpose: Purpose) -> Result<Permit, Refused> {
         self.gate.admit(room, bytes, purpose).inspect_err(|refused| {
-            if matches!(refused, Refused::DiskFull { .. }) && self.supply() {
+            if matches!(refused, Refused::NoFile { .. }) && self.supply() {
                 self.publish_space(&self.lock());
             }
         })
