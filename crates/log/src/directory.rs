@@ -22,7 +22,7 @@ use handoff_types::{Code, Entropy};
 use thiserror::Error;
 
 pub use self::lock::Lock;
-use crate::disk::{Disk, Open, Real, read_full_at, write_all_at};
+use crate::disk::{Disk, Real, read_small, replace_small};
 
 /// The directories of a data directory. All on one filesystem.
 pub const DIRS: [&str; 7] =
@@ -32,7 +32,6 @@ pub const DIRS: [&str; 7] =
 const FORMAT: u32 = 1;
 
 const VERSION: &str = "VERSION";
-const VERSION_WRITING: &str = "VERSION.writing";
 const VERSION_BYTES_MAX: usize = 4096;
 const TITLE: &str = "handoff data directory";
 
@@ -131,7 +130,8 @@ impl Directory {
             None => {
                 refuse_orphans(&*disk)?;
                 let id = u128::from(entropy.word(0)) << 64 | u128::from(entropy.word(1));
-                write_version(&*disk, id).map_err(disk_fault(VERSION))?;
+                let text = format!("{TITLE}\nformat {FORMAT}\nid {id:032x}\n");
+                replace_small(&*disk, VERSION, text.as_bytes()).map_err(disk_fault(VERSION))?;
                 id
             }
         };
@@ -149,18 +149,8 @@ fn disk_fault(path: &str) -> impl FnOnce(io::Error) -> Error + '_ {
 }
 
 fn read_version(disk: &dyn Disk) -> Result<Option<u128>, Error> {
-    let read = || -> io::Result<Vec<u8>> {
-        let file = disk.open(VERSION, Open::Read)?;
-        let mut bytes = vec![0; VERSION_BYTES_MAX];
-        let read = read_full_at(&*file, &mut bytes, 0)?;
-        bytes.truncate(read);
-        Ok(bytes)
-    };
-    match read() {
-        Ok(bytes) => parse_version(&bytes).map(Some),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(disk_fault(VERSION)(error)),
-    }
+    let bytes = read_small(disk, VERSION, VERSION_BYTES_MAX).map_err(disk_fault(VERSION))?;
+    bytes.map(|bytes| parse_version(&bytes)).transpose()
 }
 
 fn parse_version(bytes: &[u8]) -> Result<u128, Error> {
@@ -178,19 +168,6 @@ fn parse_version(bytes: &[u8]) -> Result<u128, Error> {
     }
     let id = lines.next().and_then(|line| line.strip_prefix("id "));
     id.and_then(|id| u128::from_str_radix(id, 16).ok()).ok_or_else(|| unreadable("has no id"))
-}
-
-fn write_version(disk: &dyn Disk, id: u128) -> io::Result<()> {
-    match disk.remove(VERSION_WRITING) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let text = format!("{TITLE}\nformat {FORMAT}\nid {id:032x}\n");
-    let file = disk.open(VERSION_WRITING, Open::Create)?;
-    write_all_at(&*file, text.as_bytes(), 0)?;
-    file.sync()?;
-    disk.rename(VERSION_WRITING, VERSION)?;
-    disk.sync_dir("")
 }
 
 /// A directory without VERSION is new only if it holds nothing of ours.

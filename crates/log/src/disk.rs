@@ -175,3 +175,45 @@ pub fn read_full_at(file: &dyn File, buffer: &mut [u8], offset: u64) -> io::Resu
     }
     Ok(filled)
 }
+
+/// Reads a small file whole; `None` if there is none. A longer one is cut at `bytes_max`.
+///
+/// # Errors
+/// Whatever the disk answers.
+pub fn read_small(disk: &dyn Disk, path: &str, bytes_max: usize) -> io::Result<Option<Vec<u8>>> {
+    let file = match disk.open(path, Open::Read) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let len = usize::try_from(file.len()?).unwrap_or(usize::MAX).min(bytes_max);
+    let mut bytes = vec![0; len];
+    let read = read_full_at(&*file, &mut bytes, 0)?;
+    bytes.truncate(read);
+    Ok(Some(bytes))
+}
+
+/// Puts a small file in place as a whole: after a crash it is the old one or this one.
+///
+/// # Errors
+/// Whatever the disk answers. Either may then be in place.
+pub fn replace_small(disk: &dyn Disk, path: &str, bytes: &[u8]) -> io::Result<()> {
+    let writing = format!("{path}.writing");
+    remove_if_there(disk, &writing)?;
+    let file = disk.open(&writing, Open::Create)?;
+    write_all_at(&*file, bytes, 0)?;
+    file.sync()?;
+    disk.rename(&writing, path)?;
+    disk.sync_dir(path.rsplit_once('/').map_or("", |(dir, _)| dir))
+}
+
+/// Removes a file that an earlier attempt may have left.
+///
+/// # Errors
+/// Whatever the disk answers, except that there is no such file.
+pub fn remove_if_there(disk: &dyn Disk, path: &str) -> io::Result<()> {
+    match disk.remove(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}

@@ -7,7 +7,7 @@ use handoff_types::{Now, Room};
 
 use super::format::{CHUNK_HEADER, ChunkHeader, FileHeader, Footer};
 use super::{Chunk, DIR, Error, Mark, number_of, path_of, writing_path_of};
-use crate::disk::{Disk, File, Open, write_all_at};
+use crate::disk::{Disk, File, Open, remove_if_there, write_all_at};
 
 /// How much is written between two syncs, so that the last one is not a storm that every other
 /// sync of the disk has to wait for.
@@ -39,10 +39,7 @@ impl Writer {
         let open = || -> io::Result<(Arc<dyn File>, u64)> {
             disk.create_dir(DIR)?;
             disk.sync_dir("")?;
-            match disk.remove(&path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
+            remove_if_there(&*disk, &path)?;
             let numbers = disk.list(DIR)?;
             let last = numbers.iter().filter_map(|name| number_of(name, room)).max();
             Ok((disk.open(&path, Open::Create)?, last.map_or(1, |last| last + 1)))

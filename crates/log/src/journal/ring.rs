@@ -20,7 +20,7 @@ use std::sync::Arc;
 use handoff_types::Entropy;
 
 use super::format::{BLOCK, FileHeader};
-use crate::disk::{Disk, File, Open, write_all_at};
+use crate::disk::{Disk, File, Open, remove_if_there, write_all_at};
 
 /// The directory of the journal.
 pub(crate) const DIR: &str = "journal";
@@ -304,11 +304,7 @@ impl Order {
 
     fn fill(&self, disk: &dyn Disk, path: &str) -> io::Result<Arc<dyn File>> {
         let filling = filling_path_of(self.slot);
-        match disk.remove(&filling) {
-            Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
-        }
+        remove_if_there(disk, &filling)?;
         let filled = disk.open(&filling, Open::Create).and_then(|file| {
             fill_zeros(&*file, 0, self.header.bytes)?;
             write_all_at(&*file, &self.header.block(), 0)?;

@@ -13,11 +13,11 @@ use thiserror::Error;
 use super::super::Options;
 use super::super::error::OpenError;
 use super::{Damage, LostRecords, Recovery, Start};
-use crate::disk::{Disk, Open, read_full_at, write_all_at};
+use crate::disk::{Disk, Open, read_full_at, read_small, replace_small, write_all_at};
 
 const DIR: &str = "quarantine";
 const ACCEPTED: &str = "quarantine/ACCEPTED";
-const ACCEPTED_WRITING: &str = "quarantine/ACCEPTED.writing";
+const ACCEPTED_BYTES_MAX: usize = 16 << 20;
 const TITLE: &str = "lost records accepted by repair, format 1: room, first, last";
 
 /// What a repair did.
@@ -76,7 +76,8 @@ pub fn repair(
     repaired.accepted = recovery.lost.clone();
     repaired.accepted.retain(|lost| !accepted.contains(lost));
     accepted.extend(&repaired.accepted);
-    write_accepted(&**disk, &accepted).map_err(disk_fault(ACCEPTED))?;
+    let text = accepted_text(&accepted);
+    replace_small(&**disk, ACCEPTED, text.as_bytes()).map_err(disk_fault(ACCEPTED))?;
     Ok(repaired)
 }
 
@@ -85,18 +86,9 @@ pub fn repair(
 /// # Errors
 /// [`RepairError`] when the list cannot be read.
 pub fn excused(disk: &dyn Disk) -> Result<Vec<LostRecords>, RepairError> {
-    let read = || -> io::Result<Vec<u8>> {
-        let file = disk.open(ACCEPTED, Open::Read)?;
-        let len = usize::try_from(file.len()?).unwrap_or(usize::MAX);
-        let mut bytes = vec![0; len];
-        let read = read_full_at(&*file, &mut bytes, 0)?;
-        bytes.truncate(read);
-        Ok(bytes)
-    };
-    match read() {
-        Ok(bytes) => parse_accepted(&bytes).ok_or(RepairError::Unreadable),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-        Err(error) => Err(disk_fault(ACCEPTED)(error)),
+    match read_small(disk, ACCEPTED, ACCEPTED_BYTES_MAX).map_err(disk_fault(ACCEPTED))? {
+        Some(bytes) => parse_accepted(&bytes).ok_or(RepairError::Unreadable),
+        None => Ok(Vec::new()),
     }
 }
 
@@ -117,20 +109,10 @@ fn parse_accepted(bytes: &[u8]) -> Option<Vec<LostRecords>> {
         .collect()
 }
 
-fn write_accepted(disk: &dyn Disk, accepted: &[LostRecords]) -> io::Result<()> {
-    let mut text = format!("{TITLE}\n");
-    for LostRecords { room, from, to } in accepted {
-        text.push_str(&format!("{room} {from} {to}\n"));
-    }
-    match disk.remove(ACCEPTED_WRITING) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let file = disk.open(ACCEPTED_WRITING, Open::Create)?;
-    write_all_at(&*file, text.as_bytes(), 0)?;
-    file.sync()?;
-    disk.rename(ACCEPTED_WRITING, ACCEPTED)?;
-    disk.sync_dir(DIR)
+fn accepted_text(accepted: &[LostRecords]) -> String {
+    let lines =
+        accepted.iter().map(|LostRecords { room, from, to }| format!("{room} {from} {to}\n"));
+    format!("{TITLE}\n{}", lines.collect::<String>())
 }
 
 /// Copies the bytes of a damaged range, as far as files hold them.
