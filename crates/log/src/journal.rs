@@ -45,6 +45,7 @@ use handoff_types::{Entropy, Limits, Position, Room, Sequence};
 
 use self::desk::Desk;
 use self::floors::Floors;
+use self::format::Geometry;
 use self::ring::Ring;
 use self::round::Round;
 use self::shelf::Shelf;
@@ -105,9 +106,12 @@ pub struct Options {
 pub struct Opened {
     disk: Arc<dyn Disk>,
     limits: Limits,
+    geometry: Geometry,
     ring: Arc<Mutex<Ring>>,
     shelf: Arc<Shelf>,
     desk: Desk,
+    /// The number of the last file that holds rounds.
+    last_number: u64,
     /// The last round, if nothing bears witness that it was durable.
     unsure: Option<Round>,
     floors: Floors,

@@ -68,6 +68,23 @@ impl Geometry {
         }
     }
 
+    /// The largest round, padding included.
+    pub(crate) const fn round_bytes(&self) -> u64 {
+        round_extent(Room::MAX * self.small_bytes + self.bulk_bytes)
+    }
+
+    /// What a file takes of rounds whatever their sizes: between the header and the block that is
+    /// left for a mark, less what the last round may not fit into.
+    pub(crate) const fn file_rounds_bytes(&self) -> u64 {
+        self.file_bytes - 2 * BLOCK - self.round_bytes()
+    }
+
+    /// What an entry takes of the ring at most, when no round has anything else in it.
+    pub(crate) const fn entry_bytes_at_most(&self, bytes: u64) -> u64 {
+        let records = bytes.div_ceil(self.payload_bytes() as u64) + 1;
+        bytes + records * (BLOCK + (ROUND_HEADER + RECORD_HEADER + 8) as u64)
+    }
+
     /// The largest payload of one record.
     pub(crate) const fn payload_bytes(&self) -> usize {
         self.record_bytes - RECORD_HEADER
@@ -196,7 +213,8 @@ struct RawRoundHeader {
     wall: I64,
     steady: U64,
     records: U32,
-    reserved_too: [u8; 12],
+    reserved_too: [u8; 4],
+    follows: U64,
     counts: [U64; Room::MAX],
 }
 
@@ -214,6 +232,8 @@ pub(crate) struct RoundHeader {
     pub(crate) records: u32,
     /// A mark is written without sync while the journal is idle, and gives way to the next round.
     pub(crate) mark: bool,
+    /// The number of the file that this one took over from.
+    pub(crate) follows: u64,
     /// The latest time a record up to here was decided at.
     pub(crate) now: Now,
     /// How many records each room has before this round.
@@ -235,7 +255,8 @@ impl RoundHeader {
             wall: I64::new(self.now.wall.0),
             steady: U64::new(self.now.steady.0),
             records: U32::new(self.records),
-            reserved_too: [0; 12],
+            reserved_too: [0; 4],
+            follows: U64::new(self.follows),
             counts: self.counts.map(U64::new),
         };
         raw.crc = U32::new(crc32c::crc32c(raw.as_bytes()));
@@ -267,6 +288,7 @@ impl RoundHeader {
             body_bytes: raw.body_bytes.get(),
             records: raw.records.get(),
             mark,
+            follows: raw.follows.get(),
             now: Now { wall: Wall(raw.wall.get()), steady: Steady(raw.steady.get()) },
             counts: raw.counts.map(|count| count.get()),
         })
@@ -439,6 +461,7 @@ mod tests {
             body_bytes: 64,
             records: 2,
             mark: false,
+            follows: 6,
             now: Now { wall: Wall(-3), steady: Steady(9) },
             counts: [4; Room::MAX],
         };

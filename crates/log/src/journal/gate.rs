@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use handoff_types::{Limits, Position, Room};
 
 use super::error::Refused;
+use super::format::Geometry;
 
 /// What an entry is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,8 +55,10 @@ impl Drop for Permit {
 /// The state of the door.
 #[derive(Debug)]
 pub(crate) struct Gate {
+    geometry: Geometry,
     waiting: [AtomicU64; Room::MAX],
-    waiting_all: AtomicU64,
+    /// What everything admitted may take of the ring.
+    reserved: AtomicU64,
     free: AtomicU64,
     room_max: u64,
     change_max: u64,
@@ -72,10 +75,15 @@ struct Shut {
 }
 
 impl Gate {
-    pub(crate) fn new(limits: &Limits, damaged: [Option<Position>; Room::MAX]) -> Self {
+    pub(crate) fn new(
+        limits: &Limits,
+        geometry: Geometry,
+        damaged: [Option<Position>; Room::MAX],
+    ) -> Self {
         Self {
+            geometry,
             waiting: Default::default(),
-            waiting_all: AtomicU64::new(0),
+            reserved: AtomicU64::new(0),
             free: AtomicU64::new(0),
             room_max: limits.room_queue_bytes_max,
             change_max: limits.change_bytes_max,
@@ -110,7 +118,10 @@ impl Gate {
         if let Some(waiting) = self.waiting.get(room.index()) {
             waiting.fetch_sub(bytes, Ordering::AcqRel);
         }
-        self.waiting_all.fetch_sub(bytes, Ordering::AcqRel);
+        if bytes > 0 {
+            let space = self.geometry.entry_bytes_at_most(bytes);
+            self.reserved.fetch_sub(space, Ordering::AcqRel);
+        }
     }
 
     /// What the room has on its way to the disk.
@@ -135,7 +146,10 @@ impl Gate {
     }
 
     fn take(&self, room: Room, bytes: u64) -> u64 {
-        self.waiting_all.fetch_add(bytes, Ordering::AcqRel);
+        if bytes > 0 {
+            let space = self.geometry.entry_bytes_at_most(bytes);
+            self.reserved.fetch_add(space, Ordering::AcqRel);
+        }
         let waiting = self.waiting.get(room.index());
         waiting.map_or(0, |waiting| waiting.fetch_add(bytes, Ordering::AcqRel))
     }
@@ -159,9 +173,10 @@ impl Gate {
             Purpose::Accept => self.reserve,
             Purpose::Finish => 0,
         };
-        let waiting = self.waiting_all.load(Ordering::Acquire);
-        let free = self.free.load(Ordering::Acquire).saturating_sub(waiting);
-        if free >= bytes.saturating_add(reserve) {
+        let reserved = self.reserved.load(Ordering::Acquire);
+        let free = self.free.load(Ordering::Acquire).saturating_sub(reserved);
+        let space = self.geometry.entry_bytes_at_most(bytes);
+        if free >= space.saturating_add(reserve) {
             return Ok(());
         }
         match &self.lock().no_file {
@@ -183,17 +198,17 @@ mod tests {
         let limits = Limits {
             room_queue_bytes_max: 100,
             change_bytes_max: 1000,
-            journal_reserve_bytes: 50,
+            journal_reserve_bytes: 5000,
             ..Limits::default()
         };
-        let gate = Arc::new(Gate::new(&limits, [None; Room::MAX]));
+        let gate = Arc::new(Gate::new(&limits, Geometry::of_files(64 << 10), [None; Room::MAX]));
         gate.set_free(free, None);
         gate
     }
 
     #[test]
     fn a_full_room_is_refused_and_another_is_not() {
-        let gate = gate(10_000);
+        let gate = gate(100_000);
         let first = gate.admit(Room::Streams, 90, Purpose::Accept).unwrap();
         assert!(matches!(
             gate.admit(Room::Streams, 20, Purpose::Accept),
@@ -207,10 +222,10 @@ mod tests {
 
     #[test]
     fn the_reserve_is_for_finishing() {
-        let gate = gate(60);
+        let gate = gate(9_000);
         assert!(matches!(
             gate.admit(Room::Streams, 20, Purpose::Accept),
-            Err(Refused::Full { free: 60, reserve: 50 })
+            Err(Refused::Full { free: 9_000, reserve: 5_000 })
         ));
         drop(gate.admit(Room::Streams, 20, Purpose::Finish).unwrap());
     }
@@ -218,7 +233,7 @@ mod tests {
     #[test]
     fn a_change_above_the_limit_is_refused_by_name() {
         assert!(matches!(
-            gate(10_000).admit(Room::Streams, 1001, Purpose::Finish),
+            gate(100_000).admit(Room::Streams, 1001, Purpose::Finish),
             Err(Refused::TooLarge { bytes: 1001, limit: 1000 })
         ));
     }
@@ -227,7 +242,7 @@ mod tests {
     fn a_damaged_room_is_refused_and_the_others_are_not() {
         let mut damaged = [None; Room::MAX];
         damaged[Room::Calls.index()] = Some(Position(8192));
-        let gate = Arc::new(Gate::new(&Limits::default(), damaged));
+        let gate = Arc::new(Gate::new(&Limits::default(), Geometry::of_files(64 << 10), damaged));
         gate.set_free(1 << 30, None);
         assert!(matches!(
             gate.admit(Room::Calls, 1, Purpose::Finish),
@@ -238,7 +253,7 @@ mod tests {
 
     #[test]
     fn an_entry_above_its_permit_counts_in_full_until_it_is_durable() {
-        let gate = gate(10_000);
+        let gate = gate(100_000);
         gate.admit(Room::Streams, 10, Purpose::Accept).unwrap().spend(120);
         assert_eq!(gate.waiting(Room::Streams), 120);
         assert!(gate.admit(Room::Streams, 1, Purpose::Accept).is_err());

@@ -65,9 +65,10 @@ impl Inline {
     /// Continues a journal. Nothing may be answered before the first [`Inline::commit`].
     #[must_use]
     pub fn start(opened: Opened) -> Self {
-        let writer = Writer::new(Arc::clone(&opened.ring), Arc::clone(&opened.shelf));
+        let writer =
+            Writer::new(Arc::clone(&opened.ring), Arc::clone(&opened.shelf), opened.last_number);
         let inline = Self {
-            gate: Arc::new(Gate::new(&opened.limits, opened.damaged)),
+            gate: Arc::new(Gate::new(&opened.limits, opened.geometry, opened.damaged)),
             shelf: opened.shelf,
             floors: opened.floors,
             ring: opened.ring,
@@ -159,7 +160,7 @@ impl Inline {
 
     fn publish_space(&self, inner: &Inner) {
         let ring = self.ring();
-        self.gate.set_free(inner.writer.rest_bytes() + ring.ahead_bytes(), ring.fault());
+        self.gate.set_free(ring.free_bytes(inner.writer.rest_bytes()), ring.fault());
     }
 
     fn ring(&self) -> MutexGuard<'_, Ring> {
@@ -195,8 +196,8 @@ impl Journal for Inline {
 
     fn trim(&self, room: Room, below: Position) {
         if let Some(low) = self.floors.raise(room, below.0) {
-            self.ring().trim(low);
             self.shelf.trim(low);
+            self.ring().trim(low);
             self.publish_space(&self.lock());
         }
     }

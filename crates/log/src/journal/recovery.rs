@@ -55,6 +55,10 @@ use crate::disk::Disk;
 pub struct Start {
     /// Nothing below this is needed by any room.
     pub position: Position,
+    /// Per room, by its index: the room needs nothing below this.
+    pub needs: [Position; Room::MAX],
+    /// Rooms that are not being loaded this time. Their records are kept for another.
+    pub unloaded: Vec<Room>,
     /// The highest position known to be durable.
     pub end: Position,
     /// Per room, by its index: the last record whose effect every part of its checkpoint has.
@@ -62,6 +66,8 @@ pub struct Start {
     /// Per room, by its index: the last record that any part of its checkpoint has. The journal
     /// must reach at least as far.
     pub known: [Sequence; Room::MAX],
+    /// Per room, by its index: the room has no record above `known` below this position.
+    pub known_to: [Position; Room::MAX],
     /// Lost records that a repair has accepted: they close no room any more.
     pub excused: Vec<LostRecords>,
 }
@@ -73,7 +79,7 @@ pub struct LostRecords {
     pub room: Room,
     /// The first of them.
     pub from: Sequence,
-    /// The last of them.
+    /// The last of them. Below the first: nobody can say how many.
     pub to: Sequence,
 }
 
@@ -142,6 +148,8 @@ pub struct Recovery {
     /// Per room, the number of the next record it needs.
     need: Counts,
     closed: [Option<u64>; Room::MAX],
+    /// Per room, the last place where it had, or should have had, a record it needs.
+    reach: Counts,
     damage: Vec<Damage>,
     lost: Vec<LostRecords>,
     ready: VecDeque<Replayed>,
@@ -178,6 +186,7 @@ impl Recovery {
             at: 0,
             position,
             closed: [None; Room::MAX],
+            reach: [0; Room::MAX],
             damage: Vec::new(),
             lost: Vec::new(),
             ready: VecDeque::new(),
@@ -202,6 +211,9 @@ impl Recovery {
                 return Ok(None);
             }
             self.step()?;
+            if self.tail.is_some() {
+                self.compare_with_checkpoints();
+            }
         }
     }
 
@@ -211,10 +223,6 @@ impl Recovery {
     /// When the disk fails a read; entries not asked for are passed over first.
     pub fn finish(mut self) -> Result<(Opened, Report), OpenError> {
         while self.next_entry()?.is_some() {}
-        for room in Room::ALL {
-            let known = self.start.known.get(room.index()).copied().unwrap_or_default();
-            self.need_from(room, known.0 + 1, self.position);
-        }
         let tail = self.tail.unwrap_or(Tail::Clean);
         let end = self.position.max(self.start.end.0).next_multiple_of(BLOCK);
         let counts = self.need.map(|need| need - 1);
@@ -222,14 +230,15 @@ impl Recovery {
             .last
             .take()
             .filter(|round| tail != Tail::Marked && round.position + round.extent() == end);
-        let ring = self.build_ring(end);
+        // A round that is written again must fit, whatever size files have now.
+        let least = unsure.as_ref().map_or(0, |round| round.extent() + 2 * BLOCK);
+        let geometry = Geometry::of_files(self.options.limits.journal_file_bytes.max(least));
+        let mut ring = self.build_ring(geometry, end, unsure.as_ref());
         self.shelf.advance(unsure.as_ref().map_or(end, |round| round.position));
-        let geometry = Geometry::of_files(self.options.limits.journal_file_bytes);
         let clock = self.clock.unwrap_or_default();
-        let mut floors = [None; Room::MAX];
-        for ((floor, count), closed) in floors.iter_mut().zip(counts).zip(self.closed) {
-            *floor = (count > 0 && closed.is_none()).then_some(self.start.position.0);
-        }
+        let floors = self.floors(counts);
+        let low = floors.iter().flatten().min().copied();
+        ring.trim(low.unwrap_or(self.start.position.0));
         let report = Report {
             tail,
             end: Position(end),
@@ -244,6 +253,8 @@ impl Recovery {
         let opened = Opened {
             disk: self.disk,
             limits: self.options.limits,
+            geometry,
+            last_number: self.found.used.last().map_or(0, |used| used.number),
             ring: Arc::new(Mutex::new(ring)),
             shelf: self.shelf,
             desk: Desk::new(geometry, end, counts, unsure.as_ref(), clock),
@@ -254,18 +265,47 @@ impl Recovery {
         Ok((opened, report))
     }
 
-    fn build_ring(&self, end: u64) -> Ring {
+    /// How far back each room that can append needs the journal.
+    fn floors(&self, counts: Counts) -> [Option<u64>; Room::MAX] {
+        let mut floors = [None; Room::MAX];
+        for room in Room::ALL.into_iter().filter(|room| !self.is_kept_out(*room)) {
+            let has_records = counts.get(room.index()).is_some_and(|&count| count > 0);
+            let needs = self.start.needs.get(room.index()).copied().unwrap_or_default();
+            if let Some(floor) = floors.get_mut(room.index()).filter(|_| has_records) {
+                *floor = Some(needs.max(self.start.position).0);
+            }
+        }
+        floors
+    }
+
+    /// Whether a room gets no entries: it is damaged, or not being loaded.
+    fn is_kept_out(&self, room: Room) -> bool {
+        self.start.unloaded.contains(&room)
+            || self.closed.get(room.index()).is_some_and(Option::is_some)
+    }
+
+    fn build_ring(&self, geometry: Geometry, end: u64, unsure: Option<&Round>) -> Ring {
         let plan = RingPlan {
-            file_bytes: Geometry::of_files(self.options.limits.journal_file_bytes).file_bytes,
+            geometry,
             bytes_max: self.options.limits.journal_bytes_max,
             directory: self.options.directory,
             secret: self.options.entropy,
         };
         let mut ring = Ring::new(plan, self.found.slots.clone(), self.found.next_number);
-        let hit = self.closed.iter().flatten().min().copied();
+        // A damaged room keeps its files until it is repaired, one that is not loaded until it is.
+        // Neither appends anything meanwhile, so what later files hold is none of their business.
+        let kept_out = Room::ALL.into_iter().filter(|room| self.is_kept_out(*room));
+        let reach = kept_out.filter_map(|room| self.reach.get(room.index()).copied()).max();
         for (n, used) in self.found.used.iter().enumerate() {
             let file_end = self.limit(n).unwrap_or(end);
-            ring.keep(used.slot, file_end, hit.is_some_and(|hit| file_end > hit));
+            ring.keep(used.slot, file_end, reach.is_some_and(|reach| used.base <= reach));
+        }
+        // Of a round without a witness the copy that counts may be in the page cache only, and the
+        // durable one in a file that counts for nothing. Until the round is durable again neither
+        // may be recycled.
+        let copies = |void: &&Used| unsure.is_some_and(|round| void.may_hold(round.position));
+        for void in self.found.void.iter().filter(copies) {
+            ring.keep(void.slot, end, false);
         }
         ring
     }
@@ -336,26 +376,42 @@ impl Recovery {
         if to > self.start.position.0 {
             self.damage.push(Damage { from: Position(from), to: Position(to), rooms: vec![] });
         }
-        for at in self.at..=until {
-            let Some(used) = self.found.used.get(at).cloned() else { break };
-            let end = self.limit(at).unwrap_or(to).min(to);
-            let need = self.need;
-            let counts = witness.counts;
-            let plausible = |record: &RecordHeader| {
-                let room = record.room.index();
-                need.get(room).is_some_and(|&need| record.sequence >= need)
-                    && counts.get(room).is_some_and(|&count| record.sequence <= count)
-            };
-            for (record, position, payload) in
-                self.window.salvage(&used, from.max(used.base), end, &plausible)?
-            {
-                self.deliver(record, position, payload)?;
-            }
+        // A file between this one and the witness is gone. Either it was trimmed, then nobody
+        // needs it, or it was lost, then numbers are missing. What this one has behind its last
+        // valid round is in either case what a crash left of a round that was cut: it must not
+        // come back.
+        let between = self.found.used.get(self.at).zip(self.found.used.get(self.at + 1));
+        let file_gone =
+            until > self.at && between.is_some_and(|(used, next)| next.follows != used.number);
+        let first = if file_gone { until } else { self.at };
+        for at in first..=until {
+            self.salvage(at, from, witness)?;
         }
         self.last = None;
         self.at = until;
         self.position = to;
         self.account(witness);
+        if file_gone {
+            self.damage.pop_if(|damage| damage.rooms.is_empty());
+        }
+        Ok(())
+    }
+
+    /// Delivers what is still valid of a file between a position and a witness.
+    fn salvage(&mut self, at: usize, from: u64, witness: &RoundHeader) -> Result<(), OpenError> {
+        let Some(used) = self.found.used.get(at).cloned() else { return Ok(()) };
+        let end = self.limit(at).unwrap_or(witness.position).min(witness.position);
+        let (need, counts) = (self.need, witness.counts);
+        let plausible = |record: &RecordHeader| {
+            let room = record.room.index();
+            need.get(room).is_some_and(|&need| record.sequence >= need)
+                && counts.get(room).is_some_and(|&count| record.sequence <= count)
+        };
+        for (record, position, payload) in
+            self.window.salvage(&used, from.max(used.base), end, &plausible)?
+        {
+            self.deliver(record, position, payload)?;
+        }
         Ok(())
     }
 
@@ -369,13 +425,43 @@ impl Recovery {
         }
     }
 
+    /// The journal ends here. Checkpoints may know that it was longer.
+    fn compare_with_checkpoints(&mut self) {
+        let known =
+            |of: &[Sequence; Room::MAX], room: Room| of.get(room.index()).map_or(0, |n| n.0);
+        for room in Room::ALL {
+            self.need_from(room, known(&self.start.known, room) + 1, self.position);
+        }
+        let end = self.start.end;
+        if self.position >= end.0 || self.found.slots.is_empty() {
+            return;
+        }
+        // Something durable is gone, and no round is left to say whose. A room is sure to have
+        // lost nothing only if its own checkpoint reaches that far.
+        self.damage.push(Damage { from: Position(self.position), to: end, rooms: vec![] });
+        for room in Room::ALL {
+            let reaches = self.start.known_to.get(room.index()).is_some_and(|&to| to >= end);
+            let need = self.need.get(room.index()).copied().unwrap_or_default();
+            if !reaches && !self.start.unloaded.contains(&room) {
+                let (from, to) = (Sequence(need), Sequence(need - 1));
+                self.close(LostRecords { room, from, to }, self.position);
+            }
+        }
+    }
+
     /// The room's next record is `sequence`; whatever it still needed before that is lost.
     fn need_from(&mut self, room: Room, sequence: u64, position: u64) {
         let Some(need) = self.need.get_mut(room.index()) else { return };
         if *need < sequence {
             let lost = LostRecords { room, from: Sequence(*need), to: Sequence(sequence - 1) };
             *need = sequence;
-            self.close(lost, position);
+            if let Some(reach) = self.reach.get_mut(room.index()) {
+                *reach = position;
+            }
+            // Nobody said what a room that is not loaded has already.
+            if !self.start.unloaded.contains(&room) {
+                self.close(lost, position);
+            }
         }
     }
 
@@ -417,8 +503,10 @@ impl Recovery {
             return Ok(());
         }
         *need += 1;
-        let closed = self.closed.get(room.index()).is_some_and(Option::is_some);
-        if closed || record.kind == Kind::Piece {
+        if let Some(reach) = self.reach.get_mut(room.index()) {
+            *reach = position;
+        }
+        if record.kind == Kind::Piece || self.is_kept_out(room) {
             return Ok(());
         }
         let position = Position(position);

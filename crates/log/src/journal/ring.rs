@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use handoff_types::Entropy;
 
-use super::format::{BLOCK, FileHeader};
+use super::format::{FileHeader, Geometry};
 use crate::disk::{Disk, File, Open, remove_if_there, write_all_at};
 
 /// The directory of the journal.
@@ -55,6 +55,7 @@ pub(crate) fn is_leftover(name: &str) -> bool {
 #[derive(Clone, Debug)]
 pub(crate) struct RingFile {
     pub(crate) slot: u32,
+    pub(crate) number: u64,
     pub(crate) file: Arc<dyn File>,
     pub(crate) salt: u64,
     pub(crate) bytes: u64,
@@ -87,7 +88,7 @@ struct Sealed {
 /// The ledger of the ring.
 #[derive(Debug)]
 pub(crate) struct Ring {
-    file_bytes: u64,
+    geometry: Geometry,
     files_max: u64,
     directory: u128,
     secret: Entropy,
@@ -106,7 +107,7 @@ pub(crate) struct Ring {
 /// What a ring is made of.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RingPlan {
-    pub(crate) file_bytes: u64,
+    pub(crate) geometry: Geometry,
     pub(crate) bytes_max: u64,
     pub(crate) directory: u128,
     pub(crate) secret: Entropy,
@@ -118,8 +119,8 @@ impl Ring {
     pub(crate) fn new(plan: RingPlan, slots: Vec<u32>, next_number: u64) -> Self {
         let spare = slots.iter().copied().collect();
         Self {
-            file_bytes: plan.file_bytes,
-            files_max: (plan.bytes_max / plan.file_bytes).max(FILES_MIN),
+            geometry: plan.geometry,
+            files_max: (plan.bytes_max / plan.geometry.file_bytes).max(FILES_MIN),
             directory: plan.directory,
             secret: plan.secret,
             next_number,
@@ -165,7 +166,7 @@ impl Ring {
             number,
             salt: self.secret.word(number),
             directory: self.directory,
-            bytes: self.file_bytes,
+            bytes: self.geometry.file_bytes,
         };
         Some(Order { work, slot, header })
     }
@@ -184,7 +185,13 @@ impl Ring {
                 }
                 self.ready.extend(file);
             }
-            Err(fault) => self.fault = Some(Arc::new(fault)),
+            Err(fault) => {
+                self.fault = Some(Arc::new(fault));
+                // The next order is for another file, if there is one.
+                if order.work != Work::Fill && !self.spare.is_empty() {
+                    self.spare.rotate_left(1);
+                }
+            }
         }
     }
 
@@ -243,14 +250,16 @@ impl Ring {
         });
     }
 
-    /// Bytes of rounds the ring can still take beyond the file being written.
-    pub(crate) fn ahead_bytes(&self) -> u64 {
+    /// Bytes of entries the ring can still take for certain, `rest` of them in the file being
+    /// written.
+    pub(crate) fn free_bytes(&self, rest: u64) -> u64 {
         let growable = match self.fault {
             Some(_) => 0,
             None => self.files_max.saturating_sub(self.counted()),
         };
         let files = (self.ready.len() + self.spare.len()) as u64 + growable;
-        files * (self.file_bytes - BLOCK)
+        let rest = rest.saturating_sub(self.geometry.round_bytes());
+        rest + files * self.geometry.file_rounds_bytes()
     }
 
     /// Why the last order failed, if it did.
@@ -284,6 +293,7 @@ impl Order {
         };
         Ok(Some(RingFile {
             slot: self.slot,
+            number: self.header.number,
             file,
             salt: self.header.salt,
             bytes: self.header.bytes,

@@ -48,14 +48,15 @@ impl Round {
         })
     }
 
-    /// The round's bytes under a file's salt, padding included.
-    pub(crate) fn encode(&self, salt: u64, out: &mut Vec<u8>) {
+    /// The round's bytes in a file with this salt that took over from `follows`, padding included.
+    pub(crate) fn encode(&self, salt: u64, follows: u64, out: &mut Vec<u8>) {
         out.clear();
         let header = RoundHeader {
             position: self.position,
             body_bytes: u32::try_from(self.body_bytes()).unwrap_or(u32::MAX),
             records: u32::try_from(self.records.len()).unwrap_or(u32::MAX),
             mark: false,
+            follows,
             now: self.now,
             counts: self.counts,
         };

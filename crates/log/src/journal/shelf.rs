@@ -1,12 +1,13 @@
 //! The files readers find positions in.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use bytes::{Bytes, BytesMut};
 use handoff_types::Position;
 
-use super::entry::{BodyAt, read_commit, read_whole};
+use super::entry::{BodyAt, Commit, Table};
 use super::error::ReadError;
 use super::format::{BLOCK, Kind, Place, RECORD_HEADER, RecordHeader};
 use crate::disk::{File, read_full_at};
@@ -19,6 +20,7 @@ const FIRST_READ: usize = 4096;
 pub(crate) struct Shelf {
     files: RwLock<Vec<Shelved>>,
     durable: AtomicU64,
+    low: AtomicU64,
 }
 
 /// One file on the shelf. It holds positions from its base up to the base of the next.
@@ -47,8 +49,15 @@ impl Shelf {
         files.push(shelved);
     }
 
-    /// Removes the files that hold nothing at or above `low`.
+    /// Nobody needs anything below this.
+    fn low(&self) -> u64 {
+        self.low.load(Ordering::Acquire)
+    }
+
+    /// Removes the files that hold nothing at or above `low`. Called before any of them can be
+    /// recycled.
     pub(crate) fn trim(&self, low: u64) {
+        self.low.fetch_max(low, Ordering::AcqRel);
         let mut files = self.files.write().unwrap_or_else(PoisonError::into_inner);
         let gone =
             files.windows(2).take_while(|pair| matches!(pair, [_, next] if next.base <= low));
@@ -61,20 +70,9 @@ impl Shelf {
         let BodyAt { position, index } = at;
         let missing = || ReadError::NoSuchBody { position, index };
         let (header, payload) = self.record(position)?;
-        match header.kind {
-            Kind::Whole => {
-                let (_, bodies) = read_whole(payload).ok_or(ReadError::Corrupt(position))?;
-                bodies.into_iter().nth(index as usize).ok_or_else(missing)
-            }
-            Kind::Commit => {
-                let mut parts = read_commit(payload).ok_or(ReadError::Corrupt(position))?;
-                // The last part is the change itself.
-                parts.pop();
-                let part = parts.into_iter().nth(index as usize).ok_or_else(missing)?;
-                self.assemble(part)
-            }
-            Kind::Piece => Err(missing()),
-        }
+        let entry = Stored::new(header.kind, position, payload).ok_or_else(missing)?;
+        let range = self.table(&entry)?.body(index).ok_or_else(missing)?;
+        self.part(&entry, range)
     }
 
     /// The change of an entry and how many bodies it has.
@@ -84,32 +82,50 @@ impl Shelf {
         position: Position,
         payload: Bytes,
     ) -> Result<(Bytes, u32), ReadError> {
-        let corrupt = || ReadError::Corrupt(position);
-        let count = |bodies: usize| u32::try_from(bodies).unwrap_or(u32::MAX);
-        match kind {
-            Kind::Whole => {
-                let (change, bodies) = read_whole(payload).ok_or_else(corrupt)?;
-                Ok((change, count(bodies.len())))
-            }
-            Kind::Commit => {
-                let mut parts = read_commit(payload).ok_or_else(corrupt)?;
-                let change = parts.pop().ok_or_else(corrupt)?;
-                Ok((self.assemble(change)?, count(parts.len())))
-            }
-            Kind::Piece => Err(corrupt()),
-        }
+        let entry = Stored::new(kind, position, payload).ok_or(ReadError::Corrupt(position))?;
+        let table = self.table(&entry)?;
+        Ok((self.part(&entry, table.change.clone())?, table.bodies()))
     }
 
-    fn assemble(&self, (bytes, positions): (u64, Vec<u64>)) -> Result<Bytes, ReadError> {
-        let mut whole = BytesMut::with_capacity(usize::try_from(bytes).unwrap_or(0));
-        for position in positions.into_iter().map(Position) {
-            let (header, piece) = self.record(position)?;
-            if header.kind != Kind::Piece || (whole.len() + piece.len()) as u64 > bytes {
-                return Err(ReadError::Corrupt(position));
-            }
-            whole.extend_from_slice(&piece);
+    fn table(&self, entry: &Stored) -> Result<Table, ReadError> {
+        let corrupt = || ReadError::Corrupt(entry.position());
+        let count = self.part(entry, 0..4)?;
+        let count = count.as_ref().try_into().map(u32::from_le_bytes).map_err(|_| corrupt())?;
+        let front = self.part(entry, 0..Table::bytes(count))?;
+        Table::read(front, entry.bytes()).ok_or_else(corrupt)
+    }
+
+    /// A part of an entry's bytes, from as few pieces as hold it.
+    fn part(&self, entry: &Stored, range: Range<u64>) -> Result<Bytes, ReadError> {
+        let corrupt = || ReadError::Corrupt(entry.position());
+        if range.end > entry.bytes() {
+            return Err(corrupt());
         }
-        Ok(whole.freeze())
+        let within = |range: Range<u64>| {
+            let [start, end] = [range.start, range.end].map(|at| usize::try_from(at).ok());
+            Some(start?..end?)
+        };
+        match entry {
+            Stored::Whole { payload, .. } => Ok(payload.slice(within(range).ok_or_else(corrupt)?)),
+            Stored::Pieces { commit, .. } => {
+                let mut bytes = BytesMut::new();
+                let piece_bytes = u64::from(commit.piece_bytes);
+                let mut at = range.start;
+                while at < range.end {
+                    let nth = usize::try_from(at / piece_bytes).map_err(|_| corrupt())?;
+                    let position = commit.positions.get(nth).copied().map(Position);
+                    let position = position.ok_or_else(corrupt)?;
+                    let (header, piece) = self.record(position)?;
+                    let from = at % piece_bytes;
+                    let to = (range.end - (at - from)).min(piece_bytes);
+                    let inside = within(from..to).filter(|_| header.kind == Kind::Piece);
+                    let part = inside.and_then(|inside| piece.get(inside));
+                    bytes.extend_from_slice(part.ok_or(ReadError::Corrupt(position))?);
+                    at += to - from;
+                }
+                Ok(bytes.freeze())
+            }
+        }
     }
 
     /// The record at a position, checked against its checksum.
@@ -119,8 +135,8 @@ impl Shelf {
         }
         let shelved = self.find(position).ok_or(ReadError::Trimmed(position))?;
         let found = shelved.record(position);
-        if matches!(found, Err(ReadError::Corrupt(_))) && self.find(position).is_none() {
-            // The file was recycled while we read it.
+        if matches!(found, Err(ReadError::Corrupt(_))) && position.0 < self.low() {
+            // The file was recycled, perhaps while we read it.
             return Err(ReadError::Trimmed(position));
         }
         found
@@ -129,6 +145,36 @@ impl Shelf {
     fn find(&self, position: Position) -> Option<Shelved> {
         let files = self.files.read().unwrap_or_else(PoisonError::into_inner);
         files.iter().rev().find(|file| file.base <= position.0).cloned()
+    }
+}
+
+/// An entry as the journal holds it.
+enum Stored {
+    Whole { position: Position, payload: Bytes },
+    Pieces { position: Position, commit: Commit },
+}
+
+impl Stored {
+    /// The entry that a record completes; a piece completes none.
+    fn new(kind: Kind, position: Position, payload: Bytes) -> Option<Self> {
+        match kind {
+            Kind::Whole => Some(Self::Whole { position, payload }),
+            Kind::Commit => Some(Self::Pieces { position, commit: Commit::read(payload)? }),
+            Kind::Piece => None,
+        }
+    }
+
+    fn position(&self) -> Position {
+        match self {
+            Self::Whole { position, .. } | Self::Pieces { position, .. } => *position,
+        }
+    }
+
+    fn bytes(&self) -> u64 {
+        match self {
+            Self::Whole { payload, .. } => payload.len() as u64,
+            Self::Pieces { commit, .. } => commit.bytes,
+        }
     }
 }
 

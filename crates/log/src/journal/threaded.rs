@@ -87,10 +87,11 @@ impl Threaded {
     /// # Errors
     /// When the system gives no thread.
     pub fn start(opened: Opened) -> io::Result<Self> {
-        let writer = Writer::new(Arc::clone(&opened.ring), Arc::clone(&opened.shelf));
+        let writer =
+            Writer::new(Arc::clone(&opened.ring), Arc::clone(&opened.shelf), opened.last_number);
         let patience = Duration::from_secs(opened.limits.poison_secs_max);
         let shared = Arc::new(Shared {
-            gate: Arc::new(Gate::new(&opened.limits, opened.damaged)),
+            gate: Arc::new(Gate::new(&opened.limits, opened.geometry, opened.damaged)),
             shelf: opened.shelf,
             floors: opened.floors,
             ring: opened.ring,
@@ -192,8 +193,8 @@ impl Journal for Threaded {
 
     fn trim(&self, room: Room, below: Position) {
         if let Some(low) = self.shared.floors.raise(room, below.0) {
-            self.shared.ring().trim(low);
             self.shared.shelf.trim(low);
+            self.shared.ring().trim(low);
             self.shared.wanted.notify_one();
             self.shared.publish_space();
         }
@@ -216,7 +217,7 @@ impl Shared {
     fn publish_space(&self) {
         let ring = self.ring();
         let rest = self.rest.load(Ordering::Relaxed);
-        self.gate.set_free(rest + ring.ahead_bytes(), ring.fault());
+        self.gate.set_free(ring.free_bytes(rest), ring.fault());
     }
 }
 
@@ -331,8 +332,9 @@ impl Committer {
         self.shared.wanted.notify_one();
         while !ring.has_ready() {
             let Some((since, fault)) = failing else {
-                if self.shared.closing.load(Ordering::Acquire) && ring.is_exhausted() {
-                    let words = "closed while the ring was full and nothing was trimmed";
+                let stuck = ring.is_exhausted() || ring.fault().is_some();
+                if stuck && self.shared.closing.load(Ordering::Acquire) {
+                    let words = "closed while the journal had no file to write to";
                     return Err(Arc::new(io::Error::new(io::ErrorKind::StorageFull, words)));
                 }
                 ring = self.shared.ready.wait(ring).unwrap_or_else(PoisonError::into_inner);

@@ -21,12 +21,16 @@ pub(crate) struct Writer {
     ring: Arc<Mutex<Ring>>,
     shelf: Arc<Shelf>,
     current: Option<Current>,
+    /// The number of the last file that holds durable rounds.
+    last: u64,
     buffer: Vec<u8>,
 }
 
 #[derive(Debug)]
 struct Current {
     file: RingFile,
+    /// The number of the file it takes over from.
+    follows: u64,
     /// Where in the file the next round goes.
     offset: u64,
     /// The durable end, once the file holds a round.
@@ -44,8 +48,9 @@ pub(crate) enum CommitFault {
 }
 
 impl Writer {
-    pub(crate) fn new(ring: Arc<Mutex<Ring>>, shelf: Arc<Shelf>) -> Self {
-        Self { ring, shelf, current: None, buffer: Vec::new() }
+    /// A writer that takes over from a file.
+    pub(crate) fn new(ring: Arc<Mutex<Ring>>, shelf: Arc<Shelf>, last: u64) -> Self {
+        Self { ring, shelf, current: None, last, buffer: Vec::new() }
     }
 
     /// Makes a round durable.
@@ -55,7 +60,7 @@ impl Writer {
             self.roll()?;
         }
         let Some(current) = &mut self.current else { return Err(CommitFault::NeedsFile) };
-        round.encode(current.file.salt, &mut self.buffer);
+        round.encode(current.file.salt, current.follows, &mut self.buffer);
         let written = write_all_at(&*current.file.file, &self.buffer, current.offset)
             .and_then(|()| current.file.file.sync());
         if let Err(fault) = written {
@@ -73,6 +78,7 @@ impl Writer {
         current.offset += extent;
         current.end = Some(end);
         current.marked = false;
+        self.last = current.file.number;
         self.shelf.advance(end);
         Ok(())
     }
@@ -81,9 +87,10 @@ impl Writer {
     /// round can then be told from a torn one. Costs one small write while the journal is idle.
     pub(crate) fn mark(&mut self, header: RoundHeader) {
         let Some(current) = &mut self.current else { return };
-        if current.marked || current.end.is_none() || current.offset + BLOCK > current.file.bytes {
+        if current.marked || current.end.is_none() {
             return;
         }
+        let header = RoundHeader { follows: current.follows, ..header };
         self.buffer.clear();
         self.buffer.extend_from_slice(&header.encode(current.file.salt));
         // A whole block, so that the kernel need not read the old one first.
@@ -105,15 +112,16 @@ impl Writer {
         }
     }
 
-    /// Bytes of rounds the file being written can still take.
+    /// Bytes of rounds the file being written can still take. A block is left for the mark.
     pub(crate) fn rest_bytes(&self) -> u64 {
-        self.current.as_ref().map_or(0, |current| current.file.bytes - current.offset)
+        let rest = |current: &Current| current.file.bytes.saturating_sub(current.offset + BLOCK);
+        self.current.as_ref().map_or(0, rest)
     }
 
     fn roll(&mut self) -> Result<(), CommitFault> {
         let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
         let file = ring.take_ready().ok_or(CommitFault::NeedsFile)?;
-        let fresh = Current { file, offset: BLOCK, end: None, marked: false };
+        let fresh = Current { file, follows: self.last, offset: BLOCK, end: None, marked: false };
         if let Some(Current { file, end: Some(end), .. }) = self.current.replace(fresh) {
             ring.seal(file.slot, end, true);
         }

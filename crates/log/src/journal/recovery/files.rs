@@ -21,12 +21,19 @@ pub(super) struct Used {
     pub(super) len: u64,
     /// The position of the file's first round.
     pub(super) base: u64,
+    /// The number of the file it took over from.
+    pub(super) follows: u64,
 }
 
 impl Used {
     /// Where a position stands in the file.
     pub(super) fn offset(&self, position: u64) -> u64 {
         BLOCK + (position - self.base)
+    }
+
+    /// Whether the file is long enough to have a round at a position.
+    pub(super) fn may_hold(&self, position: u64) -> bool {
+        self.base <= position && self.offset(position) < self.len
     }
 
     /// The position at an offset of the file.
@@ -55,6 +62,8 @@ pub(super) struct Found {
     pub(super) used: Vec<Used>,
     /// Files whose first round was cut short.
     pub(super) torn: Vec<Used>,
+    /// Files whose rounds count for nothing: later files have them, or no room needs them.
+    pub(super) void: Vec<Used>,
     /// Every file there is.
     pub(super) slots: Vec<u32>,
     pub(super) next_number: u64,
@@ -69,6 +78,9 @@ impl Found {
         disk.create_dir(DIR).map_err(OpenError::disk(DIR))?;
         // A directory just made must not vanish with the files that are synced into it.
         disk.sync_dir("").map_err(OpenError::disk(DIR))?;
+        // Nor must a file that the process before filled and named and did not live to sync: it is
+        // recycled like any other, and rounds would be acknowledged in it.
+        disk.sync_dir(DIR).map_err(OpenError::disk(DIR))?;
         for name in disk.list(DIR).map_err(OpenError::disk(DIR))? {
             if let Some(slot) = slot_of(&name) {
                 found.add(disk, directory, slot)?;
@@ -102,7 +114,7 @@ impl Found {
             self.shortened.push(path.clone());
         }
         let FileHeader { number, salt, .. } = header;
-        let mut used = Used { slot, path, file, number, salt, len, base: 0 };
+        let mut used = Used { slot, path, file, number, salt, len, base: 0, follows: 0 };
         match Window::default().first_round(&mut used)? {
             FirstRound::Durable => self.used.push(used),
             FirstRound::Torn => self.torn.push(used),
@@ -116,11 +128,12 @@ impl Found {
         // A later file goes on from its base; what an earlier one has from there on is void.
         let mut kept: Vec<Used> = Vec::new();
         for used in self.used.drain(..) {
-            kept.retain(|earlier| earlier.base < used.base);
+            self.void.extend(kept.extract_if(.., |earlier| earlier.base >= used.base));
             kept.push(used);
         }
         let needed = kept.iter().rposition(|used| used.base <= start).unwrap_or(0);
         self.used = kept.split_off(needed);
+        self.void.append(&mut kept);
     }
 }
 

@@ -134,10 +134,11 @@ fn set_aside(
         for (n, used) in recovery.found.used.iter().enumerate() {
             let end = recovery.limit(n).unwrap_or(u64::MAX).min(damage.to.0);
             let from = damage.from.0.max(used.base);
-            if from >= end {
+            if from >= end || used.offset(from) >= used.len {
                 continue;
             }
-            let mut bytes = vec![0; usize::try_from(end - from).unwrap_or(0)];
+            let held_bytes = (end - from).min(used.len.saturating_sub(used.offset(from)));
+            let mut bytes = vec![0; usize::try_from(held_bytes).unwrap_or(0)];
             let read = read_full_at(&*used.file, &mut bytes, used.offset(from))?;
             bytes.truncate(read);
             write_all_at(&*file, &bytes, from - damage.from.0)?;

@@ -12,6 +12,9 @@ use crate::disk::read_full_at;
 
 const WINDOW_BYTES: usize = 4 << 20;
 
+/// How many times over a range is checksummed at most when it is searched for records.
+const SALVAGE_WORK_MAX: usize = 64;
+
 /// A stretch of one file. What it gives out shares its memory.
 #[derive(Debug, Default)]
 pub(super) struct Window {
@@ -50,7 +53,7 @@ impl Window {
         let first = self.read(used, BLOCK, ROUND_HEADER)?;
         let first = RoundHeader::read(&first, used.salt);
         if let Some(header) = &first {
-            used.base = header.position;
+            (used.base, used.follows) = (header.position, header.follows);
             if self.round(used, header.position)?.is_some() {
                 return Ok(FirstRound::Durable);
             }
@@ -60,6 +63,7 @@ impl Window {
             let bytes = self.read(used, offset, ROUND_HEADER)?;
             if let Some(header) = RoundHeader::read(&bytes, used.salt) {
                 used.base = header.position.saturating_sub(offset - BLOCK);
+                used.follows = header.follows;
                 return Ok(FirstRound::Durable);
             }
             offset += BLOCK;
@@ -95,14 +99,17 @@ impl Window {
     ) -> Result<Records, OpenError> {
         let bytes = usize::try_from(to.saturating_sub(from)).unwrap_or(usize::MAX);
         let range = self.read(used, used.offset(from), bytes)?;
+        // Bytes that a user chose can look like headers of long records. They cost time, and they
+        // must not cost much of it.
+        let mut budget = range.len().saturating_mul(SALVAGE_WORK_MAX);
         let mut records = Vec::new();
         let mut at = 0;
         while let Some(rest) = range.get(at..).filter(|rest| rest.len() >= RECORD_HEADER) {
             let place = Place { salt: used.salt, position: from + at as u64 };
-            let found = RecordHeader::looks_like(rest, plausible)
-                .then(|| RecordHeader::read(place, rest))
-                .flatten();
-            match found {
+            let claimed = RecordHeader::claimed_bytes(rest).filter(|&claimed| claimed <= budget);
+            let claimed = claimed.filter(|_| RecordHeader::looks_like(rest, plausible));
+            budget -= claimed.unwrap_or(0);
+            match claimed.and_then(|_| RecordHeader::read(place, rest)) {
                 Some((record, payload)) => {
                     let payload = range.slice_ref(payload);
                     at += record_extent(payload.len());

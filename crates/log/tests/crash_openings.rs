@@ -1,0 +1,90 @@
+//! A machine that dies while it opens its journal, more than once: what was acknowledged before
+//! is still there.
+//!
+//! Found by the simulator. An opening finds files that the process before named and did not live
+//! to sync, and copies of the last round that only the page cache has. Whatever it recycles
+//! before it has made both durable may be all that a power cut leaves.
+
+#![allow(
+    missing_docs,
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
+
+mod journal_model;
+
+use std::sync::Arc;
+
+use handoff_log::disk::{Crash, When};
+use journal_model::{Model, Run};
+
+/// Lives through some steps, the last of them acknowledged, and gives what must come back.
+fn live(disk: &Crash, model: &Model, seed: u64, steps: usize) -> Model {
+    let (mut run, _) = Run::open(Arc::new(disk.clone()), model, seed).unwrap();
+    for _ in 0..steps {
+        run.step();
+    }
+    run.commit();
+    run.model
+}
+
+/// Opens a journal on a machine that stops at a sync, if it gets that far.
+fn open_halted(disk: &Crash, model: &Model, seed: u64, n: u64) {
+    disk.halt_at_sync(n, When::Before);
+    drop(Run::open(Arc::new(disk.clone()), model, seed));
+}
+
+/// As long as the ring grows, every file that is made syncs the names of those before it. So it
+/// is the last one that a process may leave without a name that stays.
+#[test]
+fn a_file_that_was_named_and_not_synced_does_not_take_rounds_with_it() {
+    let fill = |run: &mut Run, disk: &Crash| {
+        for _ in 0..250 {
+            run.append();
+            run.commit();
+            if disk.is_halted() {
+                break;
+            }
+        }
+    };
+    for n in 1.. {
+        let disk = Crash::new();
+        disk.halt_at_sync(n, When::Before);
+        let Ok((mut run, _)) = Run::open(Arc::new(disk.clone()), &Model::default(), 1) else {
+            continue;
+        };
+        fill(&mut run, &disk);
+        if !disk.is_halted() {
+            return;
+        }
+        let disk = disk.kill();
+        let (mut run, _) = Run::open(Arc::new(disk.clone()), &run.model, n).unwrap();
+        run.checkpoint();
+        fill(&mut run, &disk);
+        let (left, _) = disk.crash_keeping_nothing();
+        Run::open(Arc::new(left), &run.model, n)
+            .map(drop)
+            .unwrap_or_else(|error| panic!("sync {n}: {error}"));
+    }
+}
+
+#[test]
+fn two_openings_cut_short_leave_the_last_round_wherever_it_stood() {
+    for seed in 0..60 {
+        for (first, second) in (1..8).flat_map(|first| (1..8).map(move |second| (first, second))) {
+            let disk = Crash::new();
+            let steps = usize::try_from(10 + seed).unwrap();
+            let model = live(&disk, &Model::default(), seed, steps);
+            let (disk, _) = disk.crash_keeping_nothing();
+            open_halted(&disk, &model, seed + 1, first);
+            let disk = disk.kill();
+            open_halted(&disk, &model, seed + 2, second);
+            let (left, _) = disk.crash_keeping_nothing();
+            Run::open(Arc::new(left), &model, seed).map(drop).unwrap_or_else(|error| {
+                panic!("seed {seed}, openings cut at syncs {first} and {second}: {error}")
+            });
+        }
+    }
+}
