@@ -14,7 +14,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use handoff_log::journal::{BodyAt, Journal, ReadError, Receipt};
 use handoff_log::segments::{
-    self, CopyError, Lane, Move, Mover, Read, Segments, SyncError, WriteError,
+    self, BodyError, CopyError, Lane, Move, MoveError, Mover, Read, Segments, SyncError, WriteError,
 };
 use handoff_types::Sequence;
 use thiserror::Error;
@@ -67,6 +67,8 @@ pub struct Bulk {
     expected: VecDeque<(Sequence, Receipt, Vec<Frame>)>,
     /// Durable in the journal, not copied.
     unmoved: VecDeque<(Sequence, Vec<Move>)>,
+    /// How many moves of the first unmoved entry were made or left out.
+    done: usize,
     /// Copied, not synced.
     unsynced: VecDeque<(Sequence, Vec<Move>)>,
     /// Where to find what segments do not have for sure.
@@ -87,6 +89,7 @@ impl Bulk {
             mover,
             expected: VecDeque::new(),
             unmoved: VecDeque::new(),
+            done: 0,
             unsynced: VecDeque::new(),
             places: BTreeMap::new(),
             poisoned: false,
@@ -113,8 +116,23 @@ impl Bulk {
         while copied < entries_max
             && let Some((_, moves)) = self.unmoved.front()
         {
-            self.mover.copy(moves)?;
+            if let Err(error) = self.mover.copy(moves.get(self.done..).unwrap_or_default()) {
+                self.done += error.done;
+                let gone =
+                    matches!(error.error, MoveError::Body { source: BodyError::Corrupt, .. });
+                if let Some(failed) = moves.get(self.done).filter(|_| gone) {
+                    // Damage costs what it hits: this body is answered as damaged from now on, and
+                    // the lane goes on behind it.
+                    self.mover.leave_out(failed)?;
+                    self.done += 1;
+                    continue;
+                }
+                // Taking away old segments syncs too, and poisons when that fails.
+                self.poisoned |= matches!(error.error, MoveError::Write(WriteError::Poisoned));
+                return Err(error.into());
+            }
             self.unsynced.extend(self.unmoved.pop_front());
+            self.done = 0;
             copied += 1;
         }
         Ok(copied)
@@ -155,17 +173,18 @@ impl Bulk {
         &self.segments
     }
 
-    /// A body, if it is durable.
+    /// A body, if it is durable and kept.
     ///
     /// # Errors
-    /// [`BulkError`]; damage is answered as such.
+    /// [`BulkError`]; damage is answered as such, and so is a lane that ends before a body that
+    /// had left the journal: the end of a lane is the one thing that its files cannot witness.
     pub(crate) fn read(&self, frame: Frame) -> Result<Option<Bytes>, BulkError> {
-        let Frame { lane, base, .. } = frame;
+        let Frame { lane, base, count, .. } = frame;
         if let Some(at) = self.places.get(&(lane, base)) {
             return Ok(Some(self.journal.body(*at)?));
         }
-        if let Some(at) = self.place_of_expected(frame) {
-            return Ok(Some(self.journal.body(at)?));
+        if let Some(awaited) = self.place_of_expected(frame) {
+            return Ok(awaited.map(|at| self.journal.body(at)).transpose()?);
         }
         match self.segments.read(lane, base, 0)? {
             Read::Frames(frames) => {
@@ -173,16 +192,22 @@ impl Bulk {
                 Ok(found.map(|found| found.body))
             }
             Read::Corrupt { from, to } => Err(BulkError::Corrupt { lane, from, to }),
-            Read::End { .. } | Read::Trimmed { .. } => Ok(None),
+            Read::End { .. } => {
+                let to = base.saturating_add(count.into());
+                Err(BulkError::Corrupt { lane, from: base, to })
+            }
+            Read::Trimmed { .. } => Ok(None),
         }
     }
 
-    fn place_of_expected(&self, wanted: Frame) -> Option<BodyAt> {
+    /// Where a frame is that was appended in this life and not settled: nowhere yet, unless its
+    /// entry has become durable.
+    fn place_of_expected(&self, wanted: Frame) -> Option<Option<BodyAt>> {
         self.expected.iter().find_map(|(_, receipt, frames)| {
-            let Some(Ok(committed)) = receipt.outcome() else { return None };
             let index = frames.iter().position(|frame| *frame == wanted)?;
             let index = u32::try_from(index).unwrap_or(u32::MAX);
-            Some(BodyAt { position: committed.position, index })
+            let Some(Ok(committed)) = receipt.outcome() else { return Some(None) };
+            Some(Some(BodyAt { position: committed.position, index }))
         })
     }
 
@@ -218,6 +243,7 @@ impl Bulk {
         while let Some(again) = self.unsynced.pop_back() {
             self.unmoved.push_front(again);
         }
+        self.done = 0;
         self.poisoned = false;
         Ok(())
     }

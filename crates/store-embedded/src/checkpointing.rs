@@ -37,13 +37,17 @@ pub enum StepError {
     /// The journal stopped.
     #[error(transparent)]
     Journal(#[from] Lost),
+    /// An earlier step failed.
+    #[error("an earlier step of this checkpoint failed; begin another")]
+    GivenUp,
 }
 
 /// A checkpoint of one room on its way.
 #[derive(Debug)]
 pub struct Checkpointing {
-    /// Gone when the checkpoint is in force.
+    /// Gone when the checkpoint is in force, and when a step failed.
     writer: Option<Writer>,
+    done: bool,
     /// The first key not cut yet; none when all are.
     next: Option<Bytes>,
     cut: Option<Cut>,
@@ -57,6 +61,7 @@ struct Cut {
     from: Bytes,
     state: Bytes,
     to: Option<Bytes>,
+    /// Fulfilled when everything that the state has is durable, and says up to where that is.
     ticket: Ticket,
 }
 
@@ -68,7 +73,7 @@ impl Checkpointing {
     pub fn begin<M: Persist>(directory: &Directory, chunk_bytes: usize) -> Result<Self, StepError> {
         let writer = Some(Writer::begin(Arc::clone(&directory.disk), M::ROOM, directory.id)?);
         let next = Some(Bytes::new());
-        Ok(Self { writer, next, cut: None, high: Sequence::NONE, chunk_bytes })
+        Ok(Self { writer, done: false, next, cut: None, high: Sequence::NONE, chunk_bytes })
     }
 
     /// Takes the next step: cuts a chunk, writes one whose changes are durable, or ends the
@@ -100,26 +105,31 @@ impl Checkpointing {
             self.cut = Some(cut);
             return Ok(Progress::Waiting);
         };
+        // A step that fails does not put it back: what lacks a chunk must never count.
+        let mut writer = self.writer.take().ok_or(StepError::GivenUp)?;
         let committed = outcome?;
-        let Cut { from, state, to, .. } = cut;
         let mark = Mark { sequence: committed.sequence, position: committed.position };
+        let Cut { from, state, to, .. } = cut;
         self.high = self.high.max(mark.sequence);
-        if let Some(writer) = &mut self.writer {
-            writer.chunk(&Chunk { from, to: to.clone(), mark, state })?;
-        }
+        writer.chunk(&Chunk { from, to: to.clone(), mark, state })?;
+        self.writer = Some(writer);
         self.next = to;
         Ok(Progress::More)
     }
 
     /// What the state says of bodies must be true of segments before the journal forgets them.
     fn finish<M: Persist>(&mut self, host: &mut Host<M>, now: Now) -> Result<Progress, StepError> {
-        let Some(writer) = self.writer.take() else { return Ok(Progress::Done) };
+        if self.done {
+            return Ok(Progress::Done);
+        }
+        let writer = self.writer.take().ok_or(StepError::GivenUp)?;
         while !host.bulk().has(self.high) {
             host.bulk().copy(usize::MAX)?;
             host.bulk().sync()?;
         }
         let low = writer.finish(now)?;
         host.journal().trim(M::ROOM, low.position);
+        self.done = true;
         Ok(Progress::Done)
     }
 }

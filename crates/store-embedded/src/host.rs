@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use handoff_log::journal::{Entry, Journal, Purpose, Refused, Ticket};
-use handoff_types::{Decision, Entropy, Now, Steady};
+use handoff_types::{Decision, Entropy, Now, Sequence, Steady};
 
 use crate::bulk::{Bulk, BulkError};
 use crate::persist::{Frame, Persist};
@@ -20,6 +20,8 @@ pub struct Applied<M: Persist> {
     pub actions: Vec<M::Action>,
     /// Durable up to everything the answer rests on.
     pub ticket: Ticket,
+    /// The record that holds the changes; none if nothing changed.
+    pub sequence: Option<Sequence>,
 }
 
 /// A room on embedded storage. It belongs to one task; nobody else touches its state.
@@ -75,7 +77,7 @@ impl<M: Persist> Host<M> {
         let Decision { reply, changes, actions } = M::decide(&self.state, command, now, entropy);
         if changes.is_empty() {
             let ticket = self.journal.barrier(M::ROOM);
-            return Ok(Applied { reply, actions, ticket });
+            return Ok(Applied { reply, actions, ticket, sequence: None });
         }
         let mut change = Vec::new();
         for one in &changes {
@@ -92,13 +94,14 @@ impl<M: Persist> Host<M> {
         if !frames.is_empty() {
             self.bulk.expect(sequence, ticket.receipt(), frames);
         }
-        Ok(Applied { reply, actions, ticket })
+        Ok(Applied { reply, actions, ticket, sequence: Some(sequence) })
     }
 
-    /// The body at an offset of a lane, from the journal or from segments. Only what is durable.
+    /// The body of a frame that the state knows of, from the journal or from segments. None if
+    /// it is not durable yet, or not kept any more.
     ///
     /// # Errors
-    /// See [`BulkError`].
+    /// See [`BulkError`]. A body that should be there and is not is [`BulkError::Corrupt`].
     pub fn body(&self, frame: Frame) -> Result<Option<Bytes>, BulkError> {
         self.bulk.read(frame)
     }

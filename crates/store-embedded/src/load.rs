@@ -6,7 +6,7 @@ use std::sync::Arc;
 use handoff_log::checkpoint::{self, Marks};
 use handoff_log::directory::Directory;
 use handoff_log::journal::{
-    BodyAt, Journal, OpenError, Opened, Options, Recovery, Replayed, Report, Start,
+    BodyAt, Journal, OpenError, Opened, Options, Recovery, Replayed, Report, Start, excused,
 };
 use handoff_log::segments::{Move, Segments};
 use handoff_types::{Now, Room, Sequence};
@@ -59,6 +59,7 @@ pub struct Loading<M: Persist> {
     low: checkpoint::Mark,
     high: checkpoint::Mark,
     clock: Option<Now>,
+    through: Sequence,
     moves: Vec<(Sequence, Vec<Move>)>,
 }
 
@@ -83,8 +84,15 @@ where
             low: checkpoint::Mark::default(),
             high: checkpoint::Mark::default(),
             clock: None,
+            through: Sequence::NONE,
             moves: Vec::new(),
         };
+        // The process before may have died between putting a checkpoint in force and knowing that
+        // it stays so. The journal forgets what this one has, so it must stay.
+        directory.disk.sync_dir(checkpoint::DIR).map_err(|fault| {
+            let path = checkpoint::DIR.to_owned();
+            checkpoint::Error::Disk { path, fault }
+        })?;
         let Some(found) = checkpoint::latest(&*directory.disk, M::ROOM, directory.id)? else {
             return Ok(loading);
         };
@@ -92,6 +100,7 @@ where
         loading.clock = Some(found.now());
         let mut chunks = found.chunks();
         while let Some(chunk) = chunks.next_chunk()? {
+            loading.through = loading.through.max(chunk.mark.sequence);
             M::restore(&mut loading.state, &chunk.state).map_err(|source| {
                 let at = format!("the checkpoint chunk from key {:?}", chunk.from);
                 LoadError::Undecodable { room: M::ROOM, at, source }
@@ -99,6 +108,18 @@ where
         }
         loading.marks = chunks.into_marks();
         Ok(loading)
+    }
+
+    /// The state, as far as it is loaded.
+    #[must_use]
+    pub fn state(&self) -> &M::State {
+        &self.state
+    }
+
+    /// The last record of the room that the state has, once the journal is read.
+    #[must_use]
+    pub fn through(&self) -> Sequence {
+        self.through
     }
 
     /// The latest time the checkpoint knows of.
@@ -151,6 +172,7 @@ impl<M: Persist> Loads for Loading<M> {
         if !moves.is_empty() {
             self.moves.push((entry.sequence, moves));
         }
+        self.through = self.through.max(entry.sequence);
         Ok(())
     }
 }
@@ -165,19 +187,7 @@ pub fn open_journal(
     options: Options,
     rooms: &mut [&mut dyn Loads],
 ) -> Result<(Opened, Report, Vec<LoadError>), OpenError> {
-    let mut start = Start::default();
-    let lows = rooms.iter().map(|room| room.start().0.position);
-    start.position = lows.min().unwrap_or_default();
-    for room in rooms.iter() {
-        let (low, high) = room.start();
-        start.end = start.end.max(high.position);
-        if let Some(sequence) = start.sequences.get_mut(room.room().index()) {
-            *sequence = low.sequence;
-        }
-        if let Some(sequence) = start.known.get_mut(room.room().index()) {
-            *sequence = high.sequence;
-        }
-    }
+    let start = start_of(directory, rooms);
     let mut failed: Vec<(Room, LoadError)> = Vec::new();
     let mut recovery = Recovery::begin(Arc::clone(&directory.disk), options, start)?;
     while let Some(entry) = recovery.next_entry()? {
@@ -191,4 +201,32 @@ pub fn open_journal(
     }
     let (opened, report) = recovery.finish()?;
     Ok((opened, report, failed.into_iter().map(|(_, error)| error).collect()))
+}
+
+fn start_of(directory: &Directory, rooms: &[&mut dyn Loads]) -> Start {
+    let mut start = Start {
+        // A list that cannot be read excuses nothing: the rooms stay closed.
+        excused: excused(&*directory.disk).unwrap_or_default(),
+        unloaded: Room::ALL.to_vec(),
+        ..Start::default()
+    };
+    for room in rooms {
+        let (low, high) = room.start();
+        let at = room.room().index();
+        start.unloaded.retain(|unloaded| *unloaded != room.room());
+        start.end = start.end.max(high.position);
+        set(&mut start.needs, at, low.position);
+        set(&mut start.sequences, at, low.sequence);
+        set(&mut start.known, at, high.sequence);
+        set(&mut start.known_to, at, high.position);
+    }
+    let lows = rooms.iter().map(|room| room.start().0.position);
+    start.position = lows.min().unwrap_or_default();
+    start
+}
+
+fn set<T>(table: &mut [T; Room::MAX], at: usize, value: T) {
+    if let Some(place) = table.get_mut(at) {
+        *place = value;
+    }
 }

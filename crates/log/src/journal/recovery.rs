@@ -167,7 +167,7 @@ impl Recovery {
     /// # Errors
     /// When a file's header is unreadable, newer or foreign, or the disk fails.
     pub fn begin(disk: Arc<dyn Disk>, options: Options, start: Start) -> Result<Self, OpenError> {
-        let found = Found::look(&*disk, options.directory, start.position.0)?;
+        let found = Found::look(&*disk, options.directory, &start)?;
         let shelf = Arc::new(Shelf::default());
         for used in &found.used {
             shelf.put(Shelved { base: used.base, salt: used.salt, file: Arc::clone(&used.file) });

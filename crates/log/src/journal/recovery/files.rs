@@ -4,10 +4,12 @@ use std::io;
 use std::sync::Arc;
 
 use super::super::error::OpenError;
-use super::super::format::{BLOCK, BLOCK_BYTES, FileHeader, HeaderBlock};
+use super::super::format::{BLOCK, BLOCK_BYTES, Counts, FileHeader, HeaderBlock};
 use super::super::ring::{DIR, is_leftover, path_of, slot_of};
+use super::Start;
 use super::window::Window;
 use crate::disk::{Disk, File, Open, read_full_at};
+use handoff_types::Room;
 
 /// A file with readable rounds.
 #[derive(Clone, Debug)]
@@ -23,6 +25,8 @@ pub(super) struct Used {
     pub(super) base: u64,
     /// The number of the file it took over from.
     pub(super) follows: u64,
+    /// How many records each room has before the file's first readable round.
+    pub(super) counts: Counts,
 }
 
 impl Used {
@@ -73,7 +77,7 @@ pub(super) struct Found {
 
 impl Found {
     /// Reads the header of every file and drops what no room needs any more.
-    pub(super) fn look(disk: &dyn Disk, directory: u128, start: u64) -> Result<Self, OpenError> {
+    pub(super) fn look(disk: &dyn Disk, directory: u128, start: &Start) -> Result<Self, OpenError> {
         let mut found = Self::default();
         disk.create_dir(DIR).map_err(OpenError::disk(DIR))?;
         // A directory just made must not vanish with the files that are synced into it.
@@ -114,7 +118,17 @@ impl Found {
             self.shortened.push(path.clone());
         }
         let FileHeader { number, salt, .. } = header;
-        let mut used = Used { slot, path, file, number, salt, len, base: 0, follows: 0 };
+        let mut used = Used {
+            slot,
+            path,
+            file,
+            number,
+            salt,
+            len,
+            base: 0,
+            follows: 0,
+            counts: [0; Room::MAX],
+        };
         match Window::default().first_round(&mut used)? {
             FirstRound::Durable => self.used.push(used),
             FirstRound::Torn => self.torn.push(used),
@@ -123,7 +137,7 @@ impl Found {
         Ok(())
     }
 
-    fn order(&mut self, start: u64) {
+    fn order(&mut self, start: &Start) {
         self.used.sort_by_key(|used| used.number);
         // A later file goes on from its base; what an earlier one has from there on is void.
         let mut kept: Vec<Used> = Vec::new();
@@ -131,7 +145,13 @@ impl Found {
             self.void.extend(kept.extract_if(.., |earlier| earlier.base >= used.base));
             kept.push(used);
         }
-        let needed = kept.iter().rposition(|used| used.base <= start).unwrap_or(0);
+        // How far back a room needs the journal that is not loaded nobody knows.
+        let needed_by_none = |used: &Used| {
+            let count = |room: &Room| used.counts.get(room.index()).copied().unwrap_or_default();
+            start.unloaded.iter().all(|room| count(room) == 0)
+        };
+        let needed = kept.iter().rposition(|used| used.base <= start.position.0);
+        let needed = needed.filter(|&at| kept.get(at).is_some_and(needed_by_none)).unwrap_or(0);
         self.used = kept.split_off(needed);
         self.void.append(&mut kept);
     }

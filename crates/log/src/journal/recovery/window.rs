@@ -54,6 +54,7 @@ impl Window {
         let first = RoundHeader::read(&first, used.salt);
         if let Some(header) = &first {
             (used.base, used.follows) = (header.position, header.follows);
+            used.counts = header.counts;
             if self.round(used, header.position)?.is_some() {
                 return Ok(FirstRound::Durable);
             }
@@ -64,6 +65,7 @@ impl Window {
             if let Some(header) = RoundHeader::read(&bytes, used.salt) {
                 used.base = header.position.saturating_sub(offset - BLOCK);
                 used.follows = header.follows;
+                used.counts = header.counts;
                 return Ok(FirstRound::Durable);
             }
             offset += BLOCK;
