@@ -26,12 +26,12 @@ use handoff_types::{Machine, Now, Span, Wall};
 
 use self::broker::{Broker, Progress};
 use crate::dice::Dice;
-use crate::driver::{Ending, Fault, World};
+use crate::driver::{Ending, Fault, World, ensure};
 use crate::history::{History, Kind};
 use crate::oracle::{Doubt, Oracle};
 use crate::room::{Action, Change, Command, Name, Reply, State, VALUE_LIMIT};
 use crate::store::{Party, Port, Version};
-use crate::workload::Workload;
+use crate::workload::{Bodies, Workload};
 
 /// Once in how many steps a broker restarts.
 const RESTART: u64 = 80;
@@ -88,7 +88,7 @@ impl<M: Rules, S: Port<M>> Brokers<M, S> {
     /// Two brokers over an empty store.
     #[must_use]
     pub fn new(store: S, mut dice: Dice) -> Self {
-        let workload = Workload::new(dice.fork());
+        let workload = Workload::new(dice.fork(), Bodies::BEYOND_RECORDS);
         Self {
             store,
             brokers: [0, 1].map(|number| Broker::new(Party(number), workload.keys())),
@@ -189,7 +189,7 @@ impl<M: Rules, S: Port<M>> Brokers<M, S> {
                     return self.lose(&command, now, history);
                 }
                 history.tell(format_args!("broker {number}: {reply}"));
-                count_answer(history, &command, &reply);
+                history.count_answer(&command, &reply);
                 self.workload.heard(&command, &reply);
                 Ok(self.oracle.acknowledged(&command, now, &reply, &actions)?)
             }
@@ -350,19 +350,4 @@ fn check_snapshot(state: &State, max_bytes: u64) -> Result<(), Fault> {
         from = next;
     }
     ensure(restored == *state, || "a snapshot does not restore the state it was of".to_owned())
-}
-
-fn count_answer(history: &mut History, command: &Command, reply: &Reply) {
-    match reply {
-        Reply::Refused(refusal) => {
-            history.count(Kind::Refused, command.kind());
-            history.count(Kind::Refusal, refusal.kind());
-        }
-        Reply::Repeated { .. } => history.count(Kind::Repeated, command.kind()),
-        _ => history.count(Kind::Acknowledged, command.kind()),
-    }
-}
-
-fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<(), Fault> {
-    if holds { Ok(()) } else { Err(Fault::Invariant(what())) }
 }

@@ -48,6 +48,11 @@ pub enum Fault {
     Invariant(String),
 }
 
+/// Makes something that does not hold a broken invariant.
+pub(crate) fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<(), Fault> {
+    if holds { Ok(()) } else { Err(Fault::Invariant(what())) }
+}
+
 /// A run that went wrong, and how to see it again.
 #[derive(Clone, Debug)]
 pub struct Failure {

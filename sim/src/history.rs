@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::{self, Write};
 
+use crate::room::{Command, Reply};
+
 /// How many of the last lines are kept when not all are.
 const LAST_LINES: usize = 24;
 
@@ -53,6 +55,12 @@ pub enum Kind {
     Injected,
     /// What a broker went through.
     Broker,
+    /// Commands that storage did not admit, by reason.
+    NotAdmitted,
+    /// What storage went through.
+    Storage,
+    /// How a process ended, and what came of opening its directory again.
+    Restart,
 }
 
 impl History {
@@ -87,6 +95,18 @@ impl History {
     /// Counts something.
     pub fn count(&mut self, kind: Kind, what: &'static str) {
         self.census.add(kind, what, 1);
+    }
+
+    /// Counts an answer by its outcome.
+    pub(crate) fn count_answer(&mut self, command: &Command, reply: &Reply) {
+        match reply {
+            Reply::Refused(refusal) => {
+                self.count(Kind::Refused, command.kind());
+                self.count(Kind::Refusal, refusal.kind());
+            }
+            Reply::Repeated { .. } => self.count(Kind::Repeated, command.kind()),
+            _ => self.count(Kind::Acknowledged, command.kind()),
+        }
     }
 
     /// The hash of all lines so far (FNV-1a).

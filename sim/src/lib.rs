@@ -5,6 +5,7 @@
 //! * [`oracle`] knows the room's rules from their prose and judges answers.
 //! * [`store`] is a store that refuses and forgets to answer, [`brokers`] two brokers that share
 //!   it: the world of several brokers on one database.
+//! * [`embedded`] is the world of one server over the journal, on a disk that crashes and fails.
 //! * [`driver`] runs a [`driver::World`] for a number of steps; [`scenario`] names the worlds.
 //!
 //! Nothing here asks a clock, draws a random number, starts a thread or iterates a hash map: a
@@ -13,6 +14,7 @@
 pub mod brokers;
 pub mod dice;
 pub mod driver;
+pub mod embedded;
 pub mod history;
 pub mod keyed;
 pub mod oracle;

@@ -95,8 +95,11 @@ fn table(scenario: Scenario, options: &Options, census: &Census) -> String {
         (Kind::Performed, "actions"),
         (Kind::Injected, "faults injected"),
         (Kind::Broker, "brokers"),
+        (Kind::NotAdmitted, "not admitted"),
+        (Kind::Storage, "storage"),
+        (Kind::Restart, "restarts"),
     ];
-    for (kind, title) in others {
+    for (kind, title) in others.into_iter().filter(|(kind, _)| census.total(*kind) > 0) {
         line(format_args!("{title:<28}{:>10}", census.total(kind)));
         for (what, count) in census.of_kind(kind) {
             line(format_args!("  {what:<26}{count:>10}"));

@@ -3,6 +3,7 @@
 use crate::brokers::Brokers;
 use crate::dice::Dice;
 use crate::driver::{Failure, World, drive};
+use crate::embedded::{Embedded, Sound};
 use crate::history::{History, Keep};
 use crate::room::Counter;
 use crate::store::ConflictingStore;
@@ -12,17 +13,20 @@ use crate::store::ConflictingStore;
 pub enum Scenario {
     /// Two brokers over one store that conflicts.
     Brokers,
+    /// One server on embedded storage, over a disk that crashes and fails.
+    Embedded,
 }
 
 impl Scenario {
     /// Every one there is.
-    pub const ALL: [Self; 1] = [Self::Brokers];
+    pub const ALL: [Self; 2] = [Self::Brokers, Self::Embedded];
 
     /// Its name on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Brokers => "brokers",
+            Self::Embedded => "embedded",
         }
     }
 
@@ -31,6 +35,7 @@ impl Scenario {
     pub const fn steps(self) -> u64 {
         match self {
             Self::Brokers => 1_000,
+            Self::Embedded => 600,
         }
     }
 
@@ -43,6 +48,7 @@ impl Scenario {
                 let store = ConflictingStore::<Counter>::new(dice.fork());
                 Box::new(Brokers::<Counter, _>::new(store, dice))
             }
+            Self::Embedded => Box::new(Embedded::<Sound>::new(dice)),
         }
     }
 }

@@ -20,8 +20,26 @@ const BUSY_KEYS: u64 = 4;
 /// How many commands and holds a caller remembers for later.
 const REMEMBERED: usize = 40;
 
-/// From where all bodies are cut: longer than any record of the journal.
-const BODY_BYTES: u64 = 3 << 20;
+/// How long bodies are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bodies {
+    /// Most are shorter than this.
+    pub short_bytes: u64,
+    /// Once in a while one is this long, or up to twice that.
+    pub long_bytes: u64,
+    /// Once in how many bodies.
+    pub long_every: u64,
+}
+
+impl Bodies {
+    /// The long ones are longer than any record of the journal.
+    pub const BEYOND_RECORDS: Self =
+        Self { short_bytes: 4096, long_bytes: 1 << 20, long_every: 24 };
+
+    /// The same for a journal of the smallest files, whose records are smaller in proportion.
+    pub const BEYOND_SMALL_RECORDS: Self =
+        Self { short_bytes: 3000, long_bytes: 32 << 10, long_every: 8 };
+}
 
 /// Makes commands up.
 #[derive(Debug)]
@@ -33,14 +51,16 @@ pub struct Workload {
     sent: VecDeque<Command>,
     /// Holds somebody has heard of.
     holds: VecDeque<(Name, u64)>,
+    lengths: Bodies,
+    /// From where all bodies are cut.
     bodies: Bytes,
 }
 
 impl Workload {
     /// A workload from these dice.
     #[must_use]
-    pub fn new(mut dice: Dice) -> Self {
-        let words = BODY_BYTES / 8;
+    pub fn new(mut dice: Dice, lengths: Bodies) -> Self {
+        let words = lengths.long_bytes * 3 / 8;
         let mut pattern = dice.fork();
         let bodies: Vec<u8> = (0..words).flat_map(|_| pattern.roll().to_le_bytes()).collect();
         Self {
@@ -49,6 +69,7 @@ impl Workload {
             tickets: 0,
             sent: VecDeque::new(),
             holds: VecDeque::new(),
+            lengths,
             bodies: bodies.into(),
         }
     }
@@ -76,13 +97,18 @@ impl Workload {
                 by: self.amount(),
                 ticket: self.ticket(),
             },
-            50..60 => Command::Note { key: self.key(), body: self.body() },
+            50..60 => self.note(),
             60..72 => Command::Hold { key: self.key(), span: self.span() },
             72..80 => self.release(),
             80..82 => Command::Tick,
             82..90 => Command::Read { key: self.key() },
             _ => self.again(),
         }
+    }
+
+    /// A command with a body.
+    pub fn note(&mut self) -> Command {
+        Command::Note { key: self.key(), body: self.body() }
     }
 
     /// Learns from an answer.
@@ -133,13 +159,14 @@ impl Workload {
 
     /// Mostly small; sometimes empty, sometimes longer than a record of the journal may be.
     fn body(&mut self) -> Bytes {
-        let bytes = match self.dice.below(24) {
-            0 => 0,
-            1 => (1 << 20) + self.dice.below(1 << 20),
-            _ => self.dice.below(4096),
+        let Bodies { short_bytes, long_bytes, long_every } = self.lengths;
+        let bytes = match self.dice.below(long_every) {
+            0 => long_bytes + self.dice.below(long_bytes),
+            1 if self.dice.one_in(2) => 0,
+            _ => self.dice.below(short_bytes),
         };
-        let start = self.dice.below(BODY_BYTES - bytes);
         let at = |place: u64| usize::try_from(place).unwrap_or(0);
+        let start = self.dice.below(self.bodies.len() as u64 - bytes);
         self.bodies.slice(at(start)..at(start + bytes))
     }
 
@@ -169,7 +196,7 @@ fn remember<T>(memory: &mut VecDeque<T>, thing: T) {
 
 #[cfg(test)]
 mod tests {
-    use super::Workload;
+    use super::{Bodies, Workload};
     use crate::dice::Dice;
     use crate::room::Command;
     use handoff_types::limits::RECORD_BYTES_MAX;
@@ -177,7 +204,7 @@ mod tests {
 
     #[test]
     fn every_kind_of_command_is_sent_and_some_bodies_exceed_a_record() {
-        let mut workload = Workload::new(Dice::new(1));
+        let mut workload = Workload::new(Dice::new(1), Bodies::BEYOND_RECORDS);
         let commands: Vec<Command> = (0..2000).map(|_| workload.next_command()).collect();
         let kinds: BTreeSet<&str> = commands.iter().map(Command::kind).collect();
         assert_eq!(kinds.len(), 7, "{kinds:?}");
@@ -188,7 +215,7 @@ mod tests {
 
     #[test]
     fn a_command_that_was_lost_is_sent_again_as_it_was() {
-        let mut workload = Workload::new(Dice::new(1));
+        let mut workload = Workload::new(Dice::new(1), Bodies::BEYOND_RECORDS);
         let lost = Command::Add { key: workload.key(), by: 1, ticket: u64::MAX };
         workload.lost(&lost);
         assert!((0..200).any(|_| workload.next_command() == lost));

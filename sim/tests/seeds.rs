@@ -17,58 +17,154 @@ fn all_seeds(scenario: Scenario) -> Census {
     census
 }
 
+/// What never happened, of all that should have.
+fn missed(
+    census: &Census,
+    expected: &[(Kind, &'static [&'static str])],
+) -> Vec<(Kind, &'static str)> {
+    expected
+        .iter()
+        .flat_map(|(kind, whats)| whats.iter().map(|what| (*kind, *what)))
+        .filter(|(kind, what)| census.of(*kind, what) == 0)
+        .collect()
+}
+
+const COMMANDS: &[&str] = &["add", "hold", "release", "move", "note", "tick", "read"];
+
+/// What happens in a room wherever it lives.
+const OF_THE_ROOM: &[(Kind, &[&str])] = &[
+    (Kind::Sent, COMMANDS),
+    (Kind::Acknowledged, COMMANDS),
+    (Kind::Unknown, COMMANDS),
+    (Kind::Repeated, &["add", "move"]),
+    (Kind::Refused, &["add", "hold", "release", "move"]),
+    (Kind::Refusal, &["over limit", "held", "not held", "same key"]),
+    (Kind::Performed, &["announce", "hold ended"]),
+];
+
 #[test]
 fn two_brokers_keep_every_promise_and_meet_everything_that_can_happen() {
     let census = all_seeds(Scenario::Brokers);
-    let missed = |kind: Kind, whats: &[&'static str]| -> Vec<(Kind, &'static str)> {
-        whats
-            .iter()
-            .map(|what| (kind, *what))
-            .filter(|(_, what)| census.of(kind, what) == 0)
-            .collect()
-    };
-    let commands = ["add", "hold", "release", "move", "note", "tick", "read"];
+    let injected = Injected::ALL.map(Injected::name).into_iter();
+    let uninjected: Vec<_> = injected.filter(|what| census.of(Kind::Injected, what) == 0).collect();
+    assert_eq!(uninjected, [""; 0], "never happened in {SEEDS:?}");
     let missing = [
-        missed(Kind::Sent, &commands),
-        missed(Kind::Acknowledged, &commands),
-        missed(Kind::Unknown, &commands),
-        missed(Kind::Repeated, &["add", "move"]),
-        missed(Kind::Refused, &["add", "hold", "release", "move"]),
-        missed(Kind::Refusal, &["over limit", "held", "not held", "same key"]),
-        missed(Kind::Performed, &["announce", "hold ended"]),
-        missed(Kind::Injected, &Injected::ALL.map(Injected::name)),
+        missed(&census, OF_THE_ROOM),
         missed(
-            Kind::Injected,
+            &census,
             &[
-                "answer lost",
-                "clock set back",
-                "clock set forward",
-                "time leaps",
-                "delayed commit applied",
-                "delayed commit in vain",
-                "delayed commit gone",
+                (
+                    Kind::Injected,
+                    &[
+                        "answer lost",
+                        "clock set back",
+                        "clock set forward",
+                        "time leaps",
+                        "delayed commit applied",
+                        "delayed commit in vain",
+                        "delayed commit gone",
+                    ],
+                ),
+                (
+                    Kind::Broker,
+                    &[
+                        "bodies read",
+                        "could not load",
+                        "decided",
+                        "goes on waiting",
+                        "has to load",
+                        "loaded",
+                        "loaded and locked",
+                        "met a conflict",
+                        "restarted",
+                        "tries again",
+                        "waits for a hold to end",
+                        "waits for a lock",
+                        "was woken by a commit",
+                        "was woken by time",
+                    ],
+                ),
             ],
         ),
-        missed(
-            Kind::Broker,
-            &[
-                "bodies read",
-                "could not load",
-                "decided",
-                "goes on waiting",
-                "has to load",
-                "loaded",
-                "loaded and locked",
-                "met a conflict",
-                "restarted",
-                "tries again",
-                "waits for a hold to end",
-                "waits for a lock",
-                "was woken by a commit",
-                "was woken by time",
-            ],
-        ),
-    ]
-    .concat();
-    assert_eq!(missing, [], "never happened in {SEEDS:?}");
+    ];
+    assert_eq!(missing.concat(), [], "never happened in {SEEDS:?}");
+}
+
+/// Everything that can happen to a server on embedded storage.
+const OF_EMBEDDED_STORAGE: &[(Kind, &[&str])] = &[
+    (
+        Kind::Injected,
+        &[
+            "a call of an opening fails",
+            "a fault struck",
+            "a read fails",
+            "a sync fails",
+            "a sync of everything fails",
+            "a write fails",
+            "a write fails halfway",
+            "all syncs fail",
+            "bit flipped in a checkpoint",
+            "bit flipped in a segment",
+            "bit flipped in the journal",
+            "clock set back",
+            "clock set forward",
+            "some call fails",
+            "the disk is nearly full",
+            "the machine sleeps",
+            "the machine stops",
+            "the machine stops in an opening",
+            "writes are short",
+        ],
+    ),
+    (Kind::NotAdmitted, &["busy", "journal full", "no file", "poisoned", "too large"]),
+    (
+        Kind::Storage,
+        &[
+            "bodies copied",
+            "body not durable yet",
+            "body not kept",
+            "body read",
+            "body read failed",
+            "checkpoint done",
+            "checkpoint given up",
+            "checkpoint goes on",
+            "checkpoint waits",
+            "commit stalled",
+            "committed",
+            "copy failed",
+            "relieved",
+            "retained by age",
+            "retained by size",
+            "retention failed",
+            "segments not synced",
+            "segments synced",
+            "trimmed by offset",
+        ],
+    ),
+    (
+        Kind::Restart,
+        &[
+            "closed",
+            "closed by damage",
+            "header healed",
+            "killed",
+            "opening failed",
+            "power cut",
+            "power cut keeping nothing",
+            "stopped in the middle",
+            "tail clean",
+            "tail marked",
+            "tail torn",
+            "tail unordered",
+            "tail zeroed",
+            "unanswered commands survived",
+        ],
+    ),
+];
+
+#[test]
+fn a_server_on_embedded_storage_keeps_every_promise_through_everything_that_can_happen() {
+    let census = all_seeds(Scenario::Embedded);
+    let missing = [missed(&census, OF_THE_ROOM), missed(&census, OF_EMBEDDED_STORAGE)];
+    assert_eq!(missing.concat(), [], "never happened in {SEEDS:?}");
 }

@@ -1,11 +1,14 @@
 //! Rooms and stores that are right but for one thing.
 
+#![allow(dead_code, reason = "each test file twists something else")]
+
 use std::marker::PhantomData;
 
 use bytes::Bytes;
 use handoff_sim::dice::Dice;
 use handoff_sim::room::{Action, Change, Command, Counter, Name, Reply, State};
 use handoff_sim::store::{Commit, ConflictingStore, Load, Lock, Party, Port, Version, Write};
+use handoff_store_embedded::Persist;
 use handoff_types::{Decision, Entropy, Machine, Now, Steady};
 
 pub(crate) type Decided = Decision<Reply, Change, Action>;
@@ -18,6 +21,14 @@ pub(crate) trait Twist {
 
     fn evolve(state: &mut State, change: &Change) {
         Counter::evolve(state, change);
+    }
+
+    fn encode(change: &Change, out: &mut Vec<u8>) {
+        change.encode(out);
+    }
+
+    fn snapshot(state: &State, from: &[u8], bytes_max: usize) -> (Bytes, Option<Bytes>) {
+        Counter::snapshot(state, from, bytes_max)
     }
 }
 
