@@ -1,3 +1,28 @@
-//! Black-box tests.
+//! Black-box tests: real processes, `kill -9`, and a ledger that lives in another process than
+//! what it judges.
+//!
+//! * [`victim`] runs the counter room on the real disk and answers on stdout; [`wire`] is what is
+//!   said between it and its caller.
+//! * [`ledger`] is the caller's memory: acknowledged, refused, unknown. [`hunt`] kills victims at
+//!   random moments and lets the ledger judge what the next one finds.
+//! * [`prey`] is a victim as a process, [`small_disk`] a filesystem that can be filled up.
+//! * [`fixture`] opens data directories of every format there has been.
+//! * [`workspace`] is what cargo knows of this house.
 
+pub mod fixture;
+pub mod hunt;
+pub mod ledger;
+pub mod place;
+pub mod prey;
+pub mod small_disk;
+pub mod victim;
+pub mod wire;
 pub mod workspace;
+
+use std::time::Instant;
+
+/// What time it is for whoever waits for another process with a deadline.
+#[expect(clippy::disallowed_methods, reason = "another process runs on real time")]
+fn clock() -> Instant {
+    Instant::now()
+}

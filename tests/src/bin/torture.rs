@@ -1,0 +1,180 @@
+//! The long torture of one room: for as long as asked, killed processes and crash states of the
+//! simulator take turns. `scripts/torture` starts it.
+//!
+//! Stdout has the summary, stderr tells how it goes. A failure names the seed to begin with and
+//! leaves the data directory where it is.
+
+use clap::{Parser, ValueEnum};
+use handoff_sim::history::Keep;
+use handoff_sim::scenario::{Scenario, run};
+use handoff_tests::hunt::Hunt;
+use handoff_tests::place::Place;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// How many victims live in one data directory. Then everything is read back, and a fresh one is
+/// begun.
+const LIVES: u64 = 60;
+
+/// How much of the time goes to simulated seeds, between two directories.
+const SEEDS_TIME: Duration = Duration::from_secs(8);
+
+/// Tortures one room.
+#[derive(Parser)]
+struct Arguments {
+    /// Which
+    room: Tortured,
+    /// For how many seconds
+    #[arg(long)]
+    for_secs: u64,
+    /// Where to begin
+    #[arg(long)]
+    seed: u64,
+    /// Where the data directories are made; beside this program if nobody says otherwise
+    #[arg(long)]
+    dir: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Tortured {
+    /// The journal, segments and checkpoints
+    Log,
+}
+
+#[derive(Default)]
+struct Sum {
+    directories: u64,
+    kills: u64,
+    kills_at_start: u64,
+    clean_ends: u64,
+    freezes: u64,
+    torn: u64,
+    checkpoints: u64,
+    acknowledged: u64,
+    refused: u64,
+    turned_away: u64,
+    unknown_there: u64,
+    unknown_missing: u64,
+    bodies: u64,
+    seeds: u64,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match (arguments.room, torture(&arguments)) {
+        (Tortured::Log, Ok(sum)) => {
+            print(&sum);
+            ExitCode::SUCCESS
+        }
+        (Tortured::Log, Err(failure)) => {
+            eprintln!("{failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn torture(arguments: &Arguments) -> Result<Sum, String> {
+    let programs = std::env::current_exe().map_err(|error| format!("where am I? {error}"))?;
+    let programs = programs.parent().unwrap_or(Path::new("."));
+    let victim = programs.join("victim");
+    if !victim.is_file() {
+        let words = "cargo build -p handoff-tests --bin victim, with this program's profile";
+        return Err(format!("there is no {}: {words}", victim.display()));
+    }
+    let parent = arguments.dir.clone().unwrap_or_else(|| programs.join("torture-data"));
+    let over = clock() + Duration::from_secs(arguments.for_secs);
+    let mut sum = Sum::default();
+    let mut simulated = arguments.seed;
+    for round in 0.. {
+        let seed = arguments.seed.wrapping_add(round);
+        hunt(seed, &victim, &parent, over, &mut sum)
+            .map_err(|failure| format!("{failure}\nagain: scripts/torture log --seed {seed}"))?;
+        simulate(&mut simulated, over, &mut sum)?;
+        eprintln!(
+            "seed {seed}: {} kills, {} acknowledged, {} unknown, {} simulated seeds",
+            sum.kills,
+            sum.acknowledged,
+            sum.unknown_there + sum.unknown_missing,
+            sum.seeds
+        );
+        if clock() >= over {
+            break;
+        }
+    }
+    Ok(sum)
+}
+
+/// One data directory, until time or its lives are over; then everything is read back.
+fn hunt(
+    seed: u64,
+    victim: &Path,
+    parent: &Path,
+    over: Instant,
+    sum: &mut Sum,
+) -> Result<(), String> {
+    let mut place = Place::below(parent).map_err(|error| format!("no directory: {error}"))?;
+    let mut hunt = Hunt::new(seed, victim, place.path());
+    let mut hunted = Ok(());
+    for _ in 0..LIVES {
+        hunted = hunted.and_then(|()| hunt.life());
+        if hunted.is_err() || clock() >= over {
+            break;
+        }
+    }
+    if let Err(found) = hunted.and_then(|()| hunt.finish()) {
+        place.keep();
+        return Err(found.to_string());
+    }
+    let (bag, outcomes) = (hunt.bag(), hunt.outcomes());
+    sum.directories += 1;
+    sum.kills += bag.kills;
+    sum.kills_at_start += bag.kills_at_start;
+    sum.clean_ends += bag.clean_ends;
+    sum.freezes += bag.freezes;
+    sum.torn += bag.torn;
+    sum.checkpoints += bag.checkpoints;
+    sum.acknowledged += outcomes.acknowledged;
+    sum.refused += outcomes.refused;
+    sum.turned_away += outcomes.turned_away;
+    sum.unknown_there += outcomes.unknown_there;
+    sum.unknown_missing += outcomes.unknown_missing;
+    sum.bodies += outcomes.bodies;
+    Ok(())
+}
+
+/// Seeds of every world there is, crashes and disk faults included.
+fn simulate(seed: &mut u64, over: Instant, sum: &mut Sum) -> Result<(), String> {
+    let until = over.min(clock() + SEEDS_TIME);
+    while clock() < until {
+        for scenario in Scenario::ALL {
+            run(scenario, *seed, scenario.steps(), Keep::Last).map_err(|it| it.to_string())?;
+            sum.seeds += 1;
+        }
+        *seed = seed.wrapping_add(1);
+    }
+    Ok(())
+}
+
+#[expect(clippy::print_stdout, reason = "the summary is what this program is asked for")]
+fn print(sum: &Sum) {
+    println!("data directories      {:>9}", sum.directories);
+    println!("victims killed        {:>9}", sum.kills);
+    println!("  before being ready  {:>9}", sum.kills_at_start);
+    println!("victims frozen        {:>9}", sum.freezes);
+    println!("victims ended         {:>9}", sum.clean_ends);
+    println!("tails cut             {:>9}", sum.torn);
+    println!("checkpoints           {:>9}", sum.checkpoints);
+    println!("acknowledged          {:>9}", sum.acknowledged);
+    println!("refused by the rules  {:>9}", sum.refused);
+    println!("turned away           {:>9}", sum.turned_away);
+    println!("unknown, there        {:>9}", sum.unknown_there);
+    println!("unknown, not there    {:>9}", sum.unknown_missing);
+    println!("bodies compared       {:>9}", sum.bodies);
+    println!("simulated seeds       {:>9}", sum.seeds);
+}
+
+#[expect(clippy::disallowed_methods, reason = "it is asked to run for a time")]
+fn clock() -> Instant {
+    Instant::now()
+}
