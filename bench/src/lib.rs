@@ -1,0 +1,22 @@
+//! Measures Handoff against floors of the same run.
+//!
+//! # Constraints
+//! * A goal is a ratio to a floor, or a distance from one, measured in the same run by the same
+//!   client. Floors are plain code and live in `handoff-probe`.
+//! * Measurement and floor take turns, several times, and the median counts: a machine that is
+//!   busy with something else is so for both.
+//! * It refuses filesystems in memory, where no sync means anything, and says how often the
+//!   device itself was told to flush.
+//! * It ends by itself and leaves nothing behind.
+
+mod bystanders;
+mod cleaner;
+mod device;
+mod failed;
+pub mod log;
+mod report;
+mod samples;
+mod site;
+
+pub use failed::Failed;
+pub use report::{Report, Row, Settings};
