@@ -107,7 +107,7 @@ impl Directory {
     /// dropped. A directory that does not exist is made.
     ///
     /// # Errors
-    /// [`Error::InUse`] names the other process; see [`Error`] for the rest.
+    /// [`Error::InUse`] names the other process; see [`enum@Error`] for the rest.
     pub fn open_locked(path: &Path, entropy: Entropy) -> Result<(Self, Lock), Error> {
         let disk_error = |fault| Error::Disk { path: path.display().to_string(), fault };
         let disk = Real::new(path).map_err(disk_error)?;
@@ -123,7 +123,7 @@ impl Directory {
     /// Opens a directory on any disk; an empty one becomes a data directory with a fresh id.
     ///
     /// # Errors
-    /// See [`Error`].
+    /// See [`enum@Error`].
     pub fn open(disk: Arc<dyn Disk>, entropy: Entropy) -> Result<Self, Error> {
         let id = match read_version(&*disk)? {
             Some(id) => id,

@@ -291,7 +291,8 @@ impl Recovery {
             directory: self.options.directory,
             secret: self.options.entropy,
         };
-        let mut ring = Ring::new(plan, self.found.slots.clone(), self.found.next_number);
+        let slots = self.found.slots.iter().map(|(_, slot)| *slot).collect();
+        let mut ring = Ring::new(plan, slots, self.found.next_number);
         // A damaged room keeps its files until it is repaired, one that is not loaded until it is.
         // Neither appends anything meanwhile, so what later files hold is none of their business.
         let kept_out = Room::ALL.into_iter().filter(|room| self.is_kept_out(*room));
@@ -433,7 +434,8 @@ impl Recovery {
             self.need_from(room, known(&self.start.known, room) + 1, self.position);
         }
         let end = self.start.end;
-        if self.position >= end.0 || self.found.slots.is_empty() {
+        let needed = self.start.position < end;
+        if self.position >= end.0 || !needed || self.found.slots.is_empty() {
             return;
         }
         // Something durable is gone, and no round is left to say whose. A room is sure to have

@@ -1,5 +1,6 @@
 //! Which files a journal directory holds and what each is for.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 
@@ -68,8 +69,10 @@ pub(super) struct Found {
     pub(super) torn: Vec<Used>,
     /// Files whose rounds count for nothing: later files have them, or no room needs them.
     pub(super) void: Vec<Used>,
-    /// Every file there is.
-    pub(super) slots: Vec<u32>,
+    /// Every file there is, by the number of its last use. They are recycled in this order: as
+    /// long as any rounds are left that nobody needs, the last of them are, and say how far the
+    /// journal went.
+    pub(super) slots: BTreeSet<(u64, u32)>,
     pub(super) next_number: u64,
     pub(super) healed: Vec<String>,
     pub(super) shortened: Vec<String>,
@@ -111,7 +114,7 @@ impl Found {
         if healed {
             self.healed.push(path.clone());
         }
-        self.slots.push(slot);
+        self.slots.insert((header.number, slot));
         self.next_number = self.next_number.max(header.number + 1);
         let len = file.len().map_err(OpenError::disk(&path))?;
         if len < header.bytes {
