@@ -24,6 +24,8 @@ use crate::site::{Corner, Site};
 
 /// One round of the floors.
 const ROUND_BYTES: usize = 1 << 20;
+/// What is moved at once, if that much waits.
+const MOVE_BYTES: usize = 16 << 20;
 /// What is moved is made durable each time it has grown by this.
 const SYNC_BYTES: u64 = 64 << 20;
 /// How far what is moved may be behind.
@@ -174,7 +176,7 @@ fn move_all(
     let mut unsynced = 0;
     while let Ok(first) = to_move.recv() {
         let mut moves = vec![first];
-        moves.extend(to_move.try_iter().take(ROUND_BYTES.div_ceil(lanes.body_bytes)));
+        moves.extend(to_move.try_iter().take(MOVE_BYTES.div_ceil(lanes.body_bytes)));
         mover.copy(&moves).map_err(io::Error::other)?;
         unsynced += (moves.len() * lanes.body_bytes) as u64;
         if unsynced >= SYNC_BYTES {

@@ -17,7 +17,7 @@ mod journal_model;
 
 use std::sync::Arc;
 
-use handoff_log::disk::{Crash, When};
+use handoff_log::disk::{Calls, Crash, Faulty, When};
 use journal_model::{Model, Run};
 
 /// Lives through some steps, the last of them acknowledged, and gives what must come back.
@@ -86,5 +86,30 @@ fn two_openings_cut_short_leave_the_last_round_wherever_it_stood() {
                 panic!("seed {seed}, openings cut at syncs {first} and {second}: {error}")
             });
         }
+    }
+}
+
+/// A round that was never synced stood in a file that got a fresh header, and that was never
+/// synced either. An opening saw the fresh header and no round. The power failed, the old header
+/// came back, and with it the round that everybody had been told did not happen.
+#[test]
+fn a_round_that_an_opening_did_not_see_does_not_come_back() {
+    for (commits, end) in (1..8).flat_map(|commits| (0..60).map(move |end| (commits, end))) {
+        let disk = Crash::new();
+        let model = live(&disk, &Model::default(), 5, 400);
+        let disk = disk.kill();
+        let (faulty, faults) = Faulty::new(Arc::new(disk.clone()));
+        let (mut run, _) = Run::open(Arc::new(faulty), &model, 6).unwrap();
+        faults.fail_all(Calls::Syncs);
+        run.append();
+        for _ in 0..commits {
+            run.commit();
+        }
+        let disk = disk.kill();
+        let (run, _) = Run::open(Arc::new(disk.clone()), &run.model, 7).unwrap();
+        let (left, _) = disk.crash(end);
+        Run::open(Arc::new(left), &run.model, 8)
+            .map(drop)
+            .unwrap_or_else(|error| panic!("{commits} commits, end {end}: {error}"));
     }
 }

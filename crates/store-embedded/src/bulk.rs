@@ -57,6 +57,9 @@ pub(crate) fn move_of(frame: Frame, body: BodyAt) -> Move {
     Move { lane, base, count, max_timestamp, body: (body.position, body.index) }
 }
 
+/// How many bodies are handed to the mover at once, give or take those of one entry.
+const MOVES_AT_ONCE: usize = 4096;
+
 /// The bodies of a room that segments do not have yet.
 #[derive(Debug)]
 pub struct Bulk {
@@ -105,7 +108,8 @@ impl Bulk {
         self.expected.push_back((sequence, receipt, frames));
     }
 
-    /// Copies durable bodies into segments, about `entries_max` entries. Gives how many.
+    /// Copies durable bodies into segments, those of `entries_max` entries at most. Gives how many
+    /// entries that were.
     ///
     /// # Errors
     /// [`BulkError`]; what was not copied is copied by a later call.
@@ -113,29 +117,52 @@ impl Bulk {
         self.settle();
         self.heal()?;
         let mut copied = 0;
-        while copied < entries_max
-            && let Some((_, moves)) = self.unmoved.front()
-        {
-            if let Err(error) = self.mover.copy(moves.get(self.done..).unwrap_or_default()) {
-                self.done += error.done;
-                let gone =
-                    matches!(error.error, MoveError::Body { source: BodyError::Corrupt, .. });
-                if let Some(failed) = moves.get(self.done).filter(|_| gone) {
-                    // Damage costs what it hits: this body is answered as damaged from now on, and
-                    // the lane goes on behind it.
-                    self.mover.leave_out(failed)?;
-                    self.done += 1;
-                    continue;
-                }
-                // Taking away old segments syncs too, and poisons when that fails.
-                self.poisoned |= matches!(error.error, MoveError::Write(WriteError::Poisoned));
-                return Err(error.into());
+        while copied < entries_max && !self.unmoved.is_empty() {
+            let moves = self.next_moves(entries_max - copied);
+            let result = self.mover.copy(&moves);
+            let made = result.as_ref().map_or_else(|error| error.done, |()| moves.len());
+            copied += self.made(made);
+            let Err(error) = result else { continue };
+            let gone = matches!(error.error, MoveError::Body { source: BodyError::Corrupt, .. });
+            if let Some(failed) = moves.get(error.done).filter(|_| gone) {
+                // Damage costs what it hits: this body is answered as damaged from now on, and the
+                // lane goes on behind it.
+                self.mover.leave_out(failed)?;
+                copied += self.made(1);
+                continue;
             }
-            self.unsynced.extend(self.unmoved.pop_front());
-            self.done = 0;
-            copied += 1;
+            // Taking away old segments syncs too, and poisons when that fails.
+            self.poisoned |= matches!(error.error, MoveError::Write(WriteError::Poisoned));
+            return Err(error.into());
         }
         Ok(copied)
+    }
+
+    /// The moves of the next entries, each entry whole. Many at once, because the mover writes a
+    /// lane's frames in one go.
+    fn next_moves(&self, entries_max: usize) -> Vec<Move> {
+        let mut moves = Vec::new();
+        for (_, entry) in self.unmoved.iter().take(entries_max) {
+            moves.extend_from_slice(entry);
+            if moves.len() >= MOVES_AT_ONCE {
+                break;
+            }
+        }
+        moves.split_off(self.done)
+    }
+
+    /// Notes that so many more moves were made or left out. Gives how many entries that completed.
+    fn made(&mut self, moves: usize) -> usize {
+        self.done += moves;
+        let mut entries = 0;
+        while let Some((_, first)) = self.unmoved.front()
+            && self.done >= first.len()
+        {
+            self.done -= first.len();
+            self.unsynced.extend(self.unmoved.pop_front());
+            entries += 1;
+        }
+        entries
     }
 
     /// Makes the copies durable. From then on the journal is not needed for them.

@@ -14,8 +14,9 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// How much of the journal is in memory at a time, give or take one body.
-const CHUNK_BYTES: usize = 1 << 20;
+/// How much of the journal is in memory at a time, give or take one body. With a thousand lanes
+/// it still makes runs of some KiB for each.
+const CHUNK_BYTES: usize = 16 << 20;
 
 /// Where bodies are until they have been moved.
 pub trait Bodies {
@@ -137,13 +138,24 @@ pub struct Mover<B> {
     /// The move that failed. None is made before it is made or left out, so that no mark can pass
     /// it.
     owed: Option<Move>,
+    /// Whether the last pass over lanes went down. The next one goes up, so that with more lanes
+    /// than open files half of them are still open.
+    went_down: bool,
 }
 
 impl<B: Bodies> Mover<B> {
     /// A mover for segments that were just opened.
     #[must_use]
     pub fn new(segments: Arc<Segments>, bodies: B) -> Self {
-        Self { segments, bodies, resumed: HashSet::new(), made: None, lost: Vec::new(), owed: None }
+        Self {
+            segments,
+            bodies,
+            resumed: HashSet::new(),
+            made: None,
+            lost: Vec::new(),
+            owed: None,
+            went_down: false,
+        }
     }
 
     /// Makes moves. They come in the order of their positions, all those of one record in one
@@ -230,6 +242,11 @@ impl<B: Bodies> Mover<B> {
         let mut lanes: BTreeMap<Lane, Vec<Frame>> = BTreeMap::new();
         for (next, frame) in moves.iter().zip(frames) {
             lanes.entry(next.lane).or_default().push(frame);
+        }
+        let mut lanes: Vec<(Lane, Vec<Frame>)> = lanes.into_iter().collect();
+        self.went_down = !self.went_down;
+        if self.went_down {
+            lanes.reverse();
         }
         for (lane, frames) in lanes {
             if let Some(first) = frames.first() {

@@ -103,6 +103,10 @@ impl Found {
     fn add(&mut self, disk: &dyn Disk, directory: u128, slot: u32) -> Result<(), OpenError> {
         let path = path_of(slot);
         let (file, block) = read_block(disk, &path).map_err(OpenError::disk(&path))?;
+        // What is seen here must stay so. The process before may have given the file a fresh
+        // header and not lived to sync it, and with the old one a round would come back that this
+        // opening does not see and others will be told did not happen.
+        file.sync().map_err(OpenError::disk(&path))?;
         let (header, healed) = match FileHeader::read(&block) {
             HeaderBlock::Read { header, healed } => (header, healed),
             HeaderBlock::Newer(found) => return Err(OpenError::Newer { path, found }),
