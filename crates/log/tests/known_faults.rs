@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use bytes::Bytes;
-use handoff_log::disk::{Disk, Faulty, File, Memory, Open};
+use handoff_log::disk::{Call, Calls, Disk, Faulty, File, Memory, Open};
 use handoff_log::journal::{
     BodyAt, Entry, Inline, Journal, LostRecords, Options, Purpose, ReadError, Recovery, Refused,
     Replayed, Report, Start, Threaded, Ticket, excused, repair,
@@ -154,6 +154,31 @@ fn what_was_admitted_is_written_when_the_ring_is_full_to_the_brim() {
             assert!(journal.barrier(Room::Events).outcome().is_some());
         }
     }
+}
+
+/// A fault seals the file being written and costs its rest, after that rest was counted on.
+#[test]
+fn what_was_admitted_is_written_when_a_fault_costs_space_in_a_full_ring() {
+    let (faulty, faults) = Faulty::new(Arc::new(Memory::new()));
+    let disk: Arc<dyn Disk> = Arc::new(faulty);
+    let (journal, ..) = open(&disk, options(1), Start::default());
+    let mut stalls = 0;
+    loop {
+        let change = [1; 3000];
+        let admitted = (0..6)
+            .filter(|_| put(&journal, Room::Events, &change, Purpose::Finish).is_ok())
+            .count();
+        if admitted == 0 {
+            break;
+        }
+        faults.fail_nth(Calls::Only(Call::Sync), 1);
+        if journal.commit().is_err() {
+            stalls += 1;
+            faults.clear();
+            journal.commit().unwrap();
+        }
+    }
+    assert!(stalls > 3, "{stalls}");
 }
 
 #[test]

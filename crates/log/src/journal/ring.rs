@@ -205,6 +205,7 @@ impl Ring {
         !self.ordered
             && self.ready.is_empty()
             && self.spare.is_empty()
+            && self.writing
             && self.counted() >= self.files_max
     }
 
@@ -233,8 +234,8 @@ impl Ring {
     }
 
     /// The file being written failed before it held anything durable.
-    pub(crate) fn spoil(&mut self, slot: u32) {
-        self.writing = false;
+    pub(crate) fn spoil(&mut self, slot: u32, replaced: bool) {
+        self.writing = replaced;
         self.spare.push_back(slot);
     }
 
@@ -259,7 +260,11 @@ impl Ring {
         };
         let files = (self.ready.len() + self.spare.len()) as u64 + growable;
         let rest = rest.saturating_sub(self.geometry.round_bytes());
-        rest + files * self.geometry.file_rounds_bytes()
+        // Files above the bound were given so that what was admitted can be written. They admit
+        // nothing, or a disk that keeps failing would make the ring grow without one.
+        let above = self.counted().saturating_sub(self.files_max);
+        let per_file = self.geometry.file_rounds_bytes();
+        (rest + files * per_file).saturating_sub(above * per_file)
     }
 
     /// Why the last order failed, if it did.

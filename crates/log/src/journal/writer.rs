@@ -64,7 +64,7 @@ impl Writer {
         let written = write_all_at(&*current.file.file, &self.buffer, current.offset)
             .and_then(|()| current.file.file.sync());
         if let Err(fault) = written {
-            self.give_up();
+            self.give_up(false);
             return Err(CommitFault::Disk(fault));
         }
         let end = round.position + extent;
@@ -97,7 +97,7 @@ impl Writer {
         self.buffer.resize(BLOCK_BYTES, 0);
         match write_all_at(&*current.file.file, &self.buffer, current.offset) {
             Ok(()) => current.marked = true,
-            Err(_) => self.give_up(),
+            Err(_) => self.give_up(false),
         }
     }
 
@@ -118,22 +118,26 @@ impl Writer {
         self.current.as_ref().map_or(0, rest)
     }
 
+    /// Takes the next file. If there is none the file being written is sealed all the same: what
+    /// waits does not fit it, and a ring in which nothing is being written gets a file whatever its
+    /// bound says. Otherwise an admitted entry could wait for a trim, and the checkpoint behind
+    /// that trim for the entry.
     fn roll(&mut self) -> Result<(), CommitFault> {
-        let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
-        let file = ring.take_ready().ok_or(CommitFault::NeedsFile)?;
+        let ready = self.ring.lock().unwrap_or_else(PoisonError::into_inner).take_ready();
+        self.give_up(ready.is_some());
+        let file = ready.ok_or(CommitFault::NeedsFile)?;
         let fresh = Current { file, follows: self.last, offset: BLOCK, end: None, marked: false };
-        if let Some(Current { file, end: Some(end), .. }) = self.current.replace(fresh) {
-            ring.seal(file.slot, end, true);
-        }
+        self.current = Some(fresh);
         Ok(())
     }
 
-    fn give_up(&mut self) {
+    /// Writes the current file no more. `replaced` when another one has been taken.
+    fn give_up(&mut self, replaced: bool) {
         let Some(current) = self.current.take() else { return };
         let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
         match current.end {
-            Some(end) => ring.seal(current.file.slot, end, false),
-            None => ring.spoil(current.file.slot),
+            Some(end) => ring.seal(current.file.slot, end, replaced),
+            None => ring.spoil(current.file.slot, replaced),
         }
     }
 }
