@@ -193,14 +193,23 @@ fn some_work(victim: &mut Chase, ledger: &mut Ledger, work: &mut Work) -> Result
     Ok(())
 }
 
+/// How long the log may say nothing before it is asked again.
+const SILENCE: Duration = Duration::from_millis(100);
+
 /// Sends until the log turns something away; its words.
 fn until_turned_away(
     victim: &mut Chase,
     ledger: &mut Ledger,
     work: &mut Work,
 ) -> Result<String, Trouble> {
+    // What was admitted before the log met the fault waits with it and is not answered: as long as
+    // it is silent, one more is sent.
     for _ in 0..COMMANDS_MAX {
-        if let Heard::TurnedAway { code, words } = step(victim, ledger, work)? {
+        while !ledger.can_ask(work.next()) {
+            drop(work.take());
+        }
+        victim.ask(ledger, Ask::Do(work.take()));
+        if let Some(Heard::TurnedAway { code, words }) = victim.hear_within(ledger, SILENCE)? {
             return Ok(format!("{code} {words}"));
         }
     }

@@ -105,6 +105,28 @@ impl Chase {
         self.prey.say(ledger.ask(ask));
     }
 
+    /// As [`Self::hear`], but `None` when nothing is heard for a while.
+    ///
+    /// # Errors
+    /// [`Trouble`] when the ledger objects, or the victim ends.
+    pub fn hear_within(
+        &mut self,
+        ledger: &mut Ledger,
+        wait: Duration,
+    ) -> Result<Option<Heard>, Trouble> {
+        loop {
+            match self.prey.listen(wait) {
+                Said::Line(line) if self.note_event(&line) => {}
+                Said::Line(line) => {
+                    self.answers += 1;
+                    return ledger.hear(&line).map(Some);
+                }
+                Said::Silent => return Ok(None),
+                Said::Gone => return Err(Trouble("it is gone".to_owned())),
+            }
+        }
+    }
+
     /// Waits for the next answer and has it judged; `None` when the victim is gone.
     ///
     /// # Errors
