@@ -6,7 +6,7 @@ use bytes::Bytes;
 use handoff_log::checkpoint::{self, Chunk, Mark, Writer};
 use handoff_log::directory::Directory;
 use handoff_log::journal::{Lost, Ticket};
-use handoff_types::{Now, Sequence};
+use handoff_types::{Now, Outcome, Sequence};
 use thiserror::Error;
 
 use crate::bulk::BulkError;
@@ -123,9 +123,14 @@ impl Checkpointing {
             return Ok(Progress::Done);
         }
         let writer = self.writer.take().ok_or(StepError::GivenUp)?;
-        while !host.bulk().has(self.high) {
+        if !host.bulk().has(self.high) {
             host.bulk().copy(usize::MAX)?;
             host.bulk().sync()?;
+        }
+        // Everything durable is moved now. What is still missing the journal will never give: it
+        // has stopped.
+        if !host.bulk().has(self.high) {
+            return Err(Lost { outcome: Outcome::Unknown }.into());
         }
         let low = writer.finish(now)?;
         host.journal().trim(M::ROOM, low.position);
