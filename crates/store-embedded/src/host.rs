@@ -56,8 +56,8 @@ impl<M: Persist> Host<M> {
 
     /// When the machine next wants to be driven.
     #[must_use]
-    pub fn next_deadline(&self) -> Option<Steady> {
-        M::next_deadline(&self.state)
+    pub fn next_deadline(&self, now: Now) -> Option<Steady> {
+        M::next_deadline(&self.state, now)
     }
 
     /// Decides a command and appends what becomes true. `bodies` belong to the changes that have

@@ -41,11 +41,51 @@ pub enum Code {
     DirectoryUnreadable,
     /// The disk answered with an error.
     DiskFault,
+    /// The disk of the data directory is nearly full; nothing new is taken.
+    DiskLow,
+    /// The request cannot be read.
+    RequestMalformed,
+    /// A field of the request has a value that is not allowed.
+    RequestInvalid,
+    /// The body is larger than the server takes.
+    RequestTooLarge,
+    /// The request took longer than the server waits.
+    RequestTooSlow,
+    /// There is nothing at this path.
+    NoSuchPath,
+    /// The path does not take this method.
+    WrongMethod,
+    /// The body is not in a format that is read here.
+    WrongMediaType,
+    /// The server asks for a token and none came.
+    TokenMissing,
+    /// The token is unknown, revoked or expired.
+    TokenUnknown,
+    /// The token does not allow this.
+    OutOfScope,
+    /// There is no such token.
+    TokenNotFound,
+    /// There is no such event.
+    EventNotFound,
+    /// The event cannot be registered as it is described.
+    EventInvalid,
+    /// There are as many events as the room takes, or all ids are used.
+    EventsFull,
+    /// The filter has more entries than a session may have.
+    FilterTooLarge,
+    /// There are as many connections or sessions as the server takes.
+    ServerBusy,
+    /// The server is stopping.
+    ServerStopping,
+    /// The room is switched off, or not ready yet.
+    RoomOff,
+    /// The server made a mistake.
+    Internal,
 }
 
 impl Code {
     /// Every code there is, for the page that explains them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 33] = [
         Self::RoomBusy,
         Self::JournalFull,
         Self::DiskFull,
@@ -59,6 +99,26 @@ impl Code {
         Self::DirectoryNewer,
         Self::DirectoryUnreadable,
         Self::DiskFault,
+        Self::DiskLow,
+        Self::RequestMalformed,
+        Self::RequestInvalid,
+        Self::RequestTooLarge,
+        Self::RequestTooSlow,
+        Self::NoSuchPath,
+        Self::WrongMethod,
+        Self::WrongMediaType,
+        Self::TokenMissing,
+        Self::TokenUnknown,
+        Self::OutOfScope,
+        Self::TokenNotFound,
+        Self::EventNotFound,
+        Self::EventInvalid,
+        Self::EventsFull,
+        Self::FilterTooLarge,
+        Self::ServerBusy,
+        Self::ServerStopping,
+        Self::RoomOff,
+        Self::Internal,
     ];
 
     /// The text users match on.
@@ -78,6 +138,26 @@ impl Code {
             Self::DirectoryNewer => "data.newer",
             Self::DirectoryUnreadable => "data.unreadable",
             Self::DiskFault => "log.disk_fault",
+            Self::DiskLow => "disk_low",
+            Self::RequestMalformed => "request.malformed",
+            Self::RequestInvalid => "request.invalid",
+            Self::RequestTooLarge => "request.too_large",
+            Self::RequestTooSlow => "request.too_slow",
+            Self::NoSuchPath => "request.no_such_path",
+            Self::WrongMethod => "request.wrong_method",
+            Self::WrongMediaType => "request.wrong_media_type",
+            Self::TokenMissing => "auth.token_missing",
+            Self::TokenUnknown => "auth.token_unknown",
+            Self::OutOfScope => "auth.out_of_scope",
+            Self::TokenNotFound => "token_not_found",
+            Self::EventNotFound => "event_not_found",
+            Self::EventInvalid => "event_invalid",
+            Self::EventsFull => "events_full",
+            Self::FilterTooLarge => "filter_too_large",
+            Self::ServerBusy => "server.busy",
+            Self::ServerStopping => "server.stopping",
+            Self::RoomOff => "room_off",
+            Self::Internal => "internal",
         }
     }
 
@@ -112,6 +192,38 @@ impl Code {
             Self::DiskFault => {
                 "look at the kernel log for the disk's error; nothing acknowledged is lost"
             }
+            Self::DiskLow => {
+                "free space, or lower server.disk_free_min; deletions and acknowledgements go on"
+            }
+            Self::RequestMalformed => {
+                "look at the detail, and at /openapi.json for what is expected"
+            }
+            Self::RequestInvalid => "correct the field that the detail names; nothing changed",
+            Self::RequestTooLarge => "send less at once, or raise server.body_bytes_max",
+            Self::RequestTooSlow => "ask for less at once, or raise server.request_secs_max",
+            Self::NoSuchPath => "see /openapi.json for what there is",
+            Self::WrongMethod => "see /openapi.json for what it takes",
+            Self::WrongMediaType => "send application/json",
+            Self::TokenMissing => {
+                "send `Authorization: Bearer TOKEN`; `handoff token create` makes one"
+            }
+            Self::TokenUnknown => "check it, or make another with `handoff token create`",
+            Self::OutOfScope => "use a token whose scope covers the room and the name",
+            Self::TokenNotFound => "`handoff token list` shows those there are",
+            Self::EventNotFound => {
+                "`handoff event list` shows those there are; it may have run out"
+            }
+            Self::EventInvalid => "correct what the detail names; nothing changed",
+            Self::EventsFull => "delete events, or raise events.events_max",
+            Self::FilterTooLarge => {
+                "subscribe to types instead of single events, or raise events.filter_entries_max"
+            }
+            Self::ServerBusy => {
+                "close some, or raise server.connections_max or events.sessions_max"
+            }
+            Self::ServerStopping => "send it again to the server that takes over",
+            Self::RoomOff => "set <room>.enabled = true, or wait until /readyz says ready",
+            Self::Internal => "report it with the request id; the log has the rest",
         }
     }
 }

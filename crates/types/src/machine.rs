@@ -42,6 +42,7 @@ pub trait Machine {
     /// Makes a change true. Total: a change that was decided can always be applied.
     fn evolve(state: &mut Self::State, change: &Self::Change);
 
-    /// When the machine next wants to be driven, if ever.
-    fn next_deadline(state: &Self::State) -> Option<Steady>;
+    /// When the machine next wants to be driven, if ever. What is due by the operator's clock is
+    /// given as the steady instant it falls on if nobody sets that clock; `now` relates the two.
+    fn next_deadline(state: &Self::State, now: Now) -> Option<Steady>;
 }

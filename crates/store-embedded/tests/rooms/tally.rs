@@ -49,7 +49,7 @@ impl Machine for Tally {
         }
     }
 
-    fn next_deadline(_: &State) -> Option<Steady> {
+    fn next_deadline(_: &State, _: Now) -> Option<Steady> {
         None
     }
 }

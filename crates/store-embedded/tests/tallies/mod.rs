@@ -37,7 +37,7 @@ macro_rules! tallies {
             fn evolve(state: &mut Self::State, c: &Self::Change) {
                 *state.entry(c.0).or_default() += 1;
             }
-            fn next_deadline(_: &Self::State) -> Option<Steady> {
+            fn next_deadline(_: &Self::State, _: handoff_types::Now) -> Option<Steady> {
                 None
             }
         }
