@@ -11,7 +11,9 @@
 
 mod bulk;
 mod checkpointing;
+mod events;
 mod host;
+mod house;
 mod load;
 mod persist;
 

@@ -220,6 +220,13 @@ fn start_of(directory: &Directory, rooms: &[&mut dyn Loads]) -> Start {
         set(&mut start.known, at, high.sequence);
         set(&mut start.known_to, at, high.position);
     }
+    // How far the journal went is also known to a room that is not loaded: once every file has
+    // been recycled, its checkpoint may be all that is left to say so.
+    for room in &start.unloaded {
+        if let Ok(Some(found)) = checkpoint::latest(&*directory.disk, *room, directory.id) {
+            start.end = start.end.max(found.high().position);
+        }
+    }
     let lows = rooms.iter().map(|room| room.start().0.position);
     start.position = lows.min().unwrap_or_default();
     start

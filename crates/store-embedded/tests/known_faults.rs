@@ -197,3 +197,33 @@ fn trimmed_files_are_not_reported_as_damage() {
         }
     }
 }
+
+/// A room that was switched off was asked nothing, and the journal began again below what its
+/// checkpoint knows. When the room came back, the others had lost records, it seemed.
+#[test]
+fn a_room_that_is_not_loaded_still_says_how_far_the_journal_went() {
+    let disk: Arc<dyn Disk> = Arc::new(Memory::new());
+    let mut w = open(&disk, 1);
+    for _ in 0..10 {
+        drop(w.a.apply(&(1, 0), vec![], Purpose::Accept, when()).unwrap());
+        w.j.commit().unwrap();
+    }
+    checkpoint(&w.dir, &mut w.a).unwrap();
+    drop(w);
+    // Every file has been recycled.
+    for name in disk.list("journal").unwrap() {
+        disk.remove(&format!("journal/{name}")).unwrap();
+    }
+    let dir = Directory::open(Arc::clone(&disk), Entropy(1)).unwrap();
+    let mut b = Loading::<B>::begin(&dir).unwrap();
+    let (opened, ..) = open_journal(&dir, options(&dir, 2), &mut [&mut b]).unwrap();
+    let j = Arc::new(Inline::start(opened));
+    let s = Arc::new(Segments::open(Arc::clone(&disk), Default::default()).unwrap());
+    let mut b = b.into_host(j.clone(), s);
+    drop(b.apply(&(1, 0), vec![], Purpose::Accept, when()).unwrap());
+    j.commit().unwrap();
+    drop((b, j));
+    let w = open(&disk, 3);
+    assert!(w.report.closed.is_empty() && w.report.damage.is_empty(), "{:?}", w.report);
+    assert_eq!((w.a.state()[&1], w.b.state()[&1]), (10, 1));
+}
