@@ -1,0 +1,158 @@
+//! Who asks, and whether what they ask of is there.
+//!
+//! A handler says by its first argument what it needs; without it the handler is not reached.
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, header};
+use handoff_house::Digest;
+use handoff_types::{Code, Room, Sight};
+
+use super::Rooms;
+use super::front::Door;
+use super::problem::Problem;
+use crate::auth::Caller;
+use crate::auth::text::digest;
+use crate::rooms::RoomError;
+use crate::rooms::events::EventsRoom;
+use crate::rooms::house::HouseRoom;
+
+/// Whoever has a valid token, or anybody while auth is off.
+#[derive(Debug)]
+pub(super) struct Visitor;
+
+/// Somebody who may do everything, and the house.
+#[derive(Debug)]
+pub(super) struct Admin {
+    pub(super) house: HouseRoom,
+    pub(super) caller: Caller,
+    door: Door,
+}
+
+/// Somebody who sees something of the events room, and the room.
+#[derive(Debug)]
+pub(super) struct Events {
+    pub(super) room: EventsRoom,
+    pub(super) sight: Sight,
+    pub(super) caller: Caller,
+    pub(super) door: Door,
+}
+
+impl Visitor {
+    /// Lets somebody in.
+    pub(super) fn admit(door: &Door, headers: &HeaderMap) -> Result<Self, Problem> {
+        admit(door, headers).map(|_| Self)
+    }
+}
+
+impl Admin {
+    /// What the house answered.
+    pub(super) fn refuse(&self, error: RoomError) -> Problem {
+        Problem::of(&self.door.app, Room::House, error)
+    }
+}
+
+impl Events {
+    /// What the room answered.
+    pub(super) fn refuse(&self, error: RoomError) -> Problem {
+        Problem::of(&self.door.app, Room::Events, error)
+    }
+}
+
+impl FromRequestParts<Door> for Visitor {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, door: &Door) -> Result<Self, Problem> {
+        Self::admit(door, &parts.headers)
+    }
+}
+
+impl FromRequestParts<Door> for Admin {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, door: &Door) -> Result<Self, Problem> {
+        let (rooms, caller) = admit(door, &parts.headers)?;
+        if !caller.is_admin() {
+            let detail = "this needs a token with the scope admin";
+            return Err(Problem::new(Code::OutOfScope, detail));
+        }
+        let house = rooms.house.clone();
+        let house = house.ok_or_else(|| Problem::closed(&door.app, Room::House))?;
+        Ok(Self { house, caller, door: door.clone() })
+    }
+}
+
+impl FromRequestParts<Door> for Events {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, door: &Door) -> Result<Self, Problem> {
+        let (rooms, caller) = admit(door, &parts.headers)?;
+        let sight = caller.sight(Room::Events).ok_or_else(|| {
+            Problem::new(Code::OutOfScope, "the token sees nothing of the events room")
+        })?;
+        let room = rooms.events.clone();
+        let room = room.ok_or_else(|| Problem::closed(&door.app, Room::Events))?;
+        Ok(Self { room, sight, caller, door: door.clone() })
+    }
+}
+
+fn admit<'a>(door: &'a Door, headers: &HeaderMap) -> Result<(&'a Rooms, Caller), Problem> {
+    let rooms = door.app.rooms().ok_or_else(|| Problem::closed(&door.app, Room::House))?;
+    // A house that cannot be asked has not unlocked its doors.
+    if door.app.auth && rooms.house.is_none() {
+        return Err(Problem::closed(&door.app, Room::House));
+    }
+    let admitted = rooms.gate.admit(bearer(headers));
+    let caller = admitted.map_err(|denied| Problem::new(denied.code(), denied.to_string()))?;
+    Ok((rooms, caller))
+}
+
+/// What the token of a request is known by, for whoever stays longer than a request.
+#[derive(Clone, Copy)]
+pub(super) struct Key(Option<Digest>);
+
+impl Key {
+    pub(super) fn of(headers: &HeaderMap) -> Self {
+        Self(bearer(headers).map(digest))
+    }
+
+    /// Whether it would still be let in.
+    pub(super) fn fits(&self, door: &Door) -> bool {
+        if !door.app.auth {
+            return true;
+        }
+        let house = door.app.rooms().and_then(|rooms| rooms.house.as_ref());
+        let (Some(house), Some(digest)) = (house, &self.0) else { return false };
+        house.find(digest).is_some()
+    }
+}
+
+/// The token of `Authorization: Bearer TOKEN`.
+fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
+    let value = headers.get(header::AUTHORIZATION)?.as_bytes().trim_ascii();
+    let (scheme, token) = value.split_at_checked(7)?;
+    scheme.eq_ignore_ascii_case(b"bearer ").then(|| token.trim_ascii())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bearer;
+    use axum::http::{HeaderMap, HeaderValue, header};
+
+    #[test]
+    fn a_token_is_read_from_its_header() {
+        for (value, token) in [
+            ("Bearer hf_abc", Some("hf_abc")),
+            ("bearer  hf_abc ", Some("hf_abc")),
+            ("Bearer ", None),
+            ("Basic aGk6aG8=", None),
+            ("hf_abc", None),
+            ("", None),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::AUTHORIZATION, HeaderValue::from_str(value).unwrap());
+            assert_eq!(bearer(&headers), token.map(str::as_bytes), "{value}");
+        }
+        assert_eq!(bearer(&HeaderMap::new()), None);
+    }
+}

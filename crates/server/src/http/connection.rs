@@ -1,0 +1,433 @@
+//! One connection: HTTP/1.1 or HTTP/2, and how long its client may be silent.
+//!
+//! hyper's own timer for the head of a request also runs while a kept-alive connection is idle, so
+//! that ten seconds for a head would be ten seconds of keep-alive; and nothing bounds the time
+//! before the protocol is known, nor HTTP/2 at all. So silence is watched here:
+//!
+//! ```text
+//!  accept ──── head ────▶ request ── … ──▶ answered ──── idle ────▶ first byte ── head ──▶ request
+//!         header_secs_max                           keep_alive                header_secs_max
+//! ```
+//!
+//! Whoever does not take an answer is idle too: the connection is dropped in the end.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{HeaderValue, Method, Request, Response, header};
+use hyper::body::{Frame, Incoming, SizeHint};
+use hyper::service::Service;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+use tower::Service as _;
+
+use super::Limits;
+use super::correlation::{REQUEST_ID, RequestId};
+use super::front::Door;
+
+/// How long a connection that was idle for too long may take to end.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// The head of a request, in bytes.
+const HEAD_BYTES_MAX: usize = 64 << 10;
+
+/// Requests at once on one HTTP/2 connection.
+const STREAMS_MAX: u32 = 128;
+
+/// How often an HTTP/2 peer is asked whether it is still there, and how long it may take to say.
+const PING: Duration = Duration::from_secs(20);
+
+/// How a connection ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// It was closed, by whichever side.
+    Closed,
+    /// Its client was silent for too long.
+    Silent,
+}
+
+/// Serves a connection to its end. Told to stop, it finishes what is under way.
+pub(super) async fn run<I>(
+    io: I,
+    router: Router,
+    door: Door,
+    limits: Limits,
+    stop: &CancellationToken,
+) -> End
+where
+    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let activity = Arc::new(Activity::new());
+    let io = TokioIo::new(Watched { io, activity: Arc::clone(&activity) });
+    let service = Requests { router, door, activity: Arc::clone(&activity) };
+    let builder = builder();
+    let mut connection = pin!(builder.serve_connection(io, service));
+    let mut check = activity.at(0) + limits.header_time_max.min(limits.keep_alive);
+    let mut stopping = false;
+    let mut leaving = false;
+    loop {
+        tokio::select! {
+            biased;
+            // A client that breaks off is nobody's fault here.
+            _ = connection.as_mut() => return if leaving { End::Silent } else { End::Closed },
+            () = stop.cancelled(), if !stopping => {
+                stopping = true;
+                connection.as_mut().graceful_shutdown();
+            }
+            () = sleep_until(check) => match activity.silence.verdict(activity.now(), limits) {
+                Verdict::Wait(until) => check = activity.at(until),
+                Verdict::Idle if !leaving => {
+                    leaving = true;
+                    connection.as_mut().graceful_shutdown();
+                    check = Instant::now() + FAREWELL;
+                }
+                Verdict::Idle | Verdict::Stalled => return End::Silent,
+            },
+        }
+    }
+}
+
+fn builder() -> auto::Builder<TokioExecutor> {
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder.http1().max_buf_size(HEAD_BYTES_MAX).header_read_timeout(None);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .keep_alive_interval(PING)
+        .keep_alive_timeout(PING)
+        .max_concurrent_streams(STREAMS_MAX)
+        .max_header_list_size(u32::try_from(HEAD_BYTES_MAX).unwrap_or(u32::MAX));
+    builder
+}
+
+/// What a connection is doing, by its own clock.
+#[derive(Debug)]
+struct Activity {
+    begun: Instant,
+    silence: Silence,
+}
+
+impl Activity {
+    fn new() -> Self {
+        Self { begun: Instant::now(), silence: Silence::new() }
+    }
+
+    fn now(&self) -> u64 {
+        micros(self.begun.elapsed())
+    }
+
+    fn at(&self, micros: u64) -> Instant {
+        self.begun + Duration::from_micros(micros)
+    }
+}
+
+/// Since when a connection has been silent, in microseconds since it began.
+#[derive(Debug)]
+struct Silence {
+    under_way: AtomicU32,
+    /// Since when the head of a request is being read; [`NEVER`] if none is.
+    head: AtomicU64,
+    /// Since when no request is under way.
+    quiet: AtomicU64,
+}
+
+const NEVER: u64 = u64::MAX;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    /// Look again then.
+    Wait(u64),
+    /// Nothing was asked for too long.
+    Idle,
+    /// The head of a request takes too long.
+    Stalled,
+}
+
+impl Silence {
+    /// A connection begins as if the first byte of a head had come: whoever connects, asks.
+    fn new() -> Self {
+        Self { under_way: AtomicU32::new(0), head: AtomicU64::new(0), quiet: AtomicU64::new(0) }
+    }
+
+    /// Whether bytes that come now are the first of a head.
+    fn is_broken_by_bytes(&self) -> bool {
+        self.under_way.load(Ordering::Relaxed) == 0 && self.head.load(Ordering::Relaxed) == NEVER
+    }
+
+    fn head_began(&self, now: u64) {
+        self.head.store(now, Ordering::Relaxed);
+    }
+
+    fn request_began(&self) {
+        self.under_way.fetch_add(1, Ordering::Relaxed);
+        self.head.store(NEVER, Ordering::Relaxed);
+    }
+
+    fn request_ended(&self, now: u64) {
+        self.quiet.store(now, Ordering::Relaxed);
+        self.under_way.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    fn verdict(&self, now: u64, limits: Limits) -> Verdict {
+        let (head_time, keep_alive) = (micros(limits.header_time_max), micros(limits.keep_alive));
+        // A head or an idle time may begin as soon as this has looked away.
+        let soon = now.saturating_add(head_time.min(keep_alive).max(1));
+        if self.under_way.load(Ordering::Relaxed) > 0 {
+            return Verdict::Wait(soon);
+        }
+        let head = self.head.load(Ordering::Relaxed);
+        let (since, patience, over) = if head == NEVER {
+            (self.quiet.load(Ordering::Relaxed), keep_alive, Verdict::Idle)
+        } else {
+            (head, head_time, Verdict::Stalled)
+        };
+        let until = since.saturating_add(patience);
+        if now < until { Verdict::Wait(until.min(soon)) } else { over }
+    }
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(NEVER)
+}
+
+/// A request that is not answered yet, to the last byte of its answer's body.
+#[derive(Debug)]
+struct UnderWay(Arc<Activity>);
+
+impl UnderWay {
+    fn begin(activity: &Arc<Activity>) -> Self {
+        activity.silence.request_began();
+        Self(Arc::clone(activity))
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.silence.request_ended(self.0.now());
+    }
+}
+
+/// A stream that notes when bytes come.
+struct Watched<I> {
+    io: I,
+    activity: Arc<Activity>,
+}
+
+impl<I: AsyncRead + Unpin> AsyncRead for Watched<I> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let polled = Pin::new(&mut self.io).poll_read(context, buffer);
+        if buffer.filled().len() > before && self.activity.silence.is_broken_by_bytes() {
+            self.activity.silence.head_began(self.activity.now());
+        }
+        polled
+    }
+}
+
+impl<I: AsyncWrite + Unpin> AsyncWrite for Watched<I> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(context)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffers: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write_vectored(context, buffers)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+}
+
+/// The requests of one connection.
+#[derive(Clone)]
+struct Requests {
+    router: Router,
+    door: Door,
+    activity: Arc<Activity>,
+}
+
+/// An answer that is there, or one that is being worked on.
+enum Answer {
+    Given(Option<Response<Answering>>),
+    Worked(Pin<Box<dyn Future<Output = Result<Response<Answering>, Infallible>> + Send>>),
+}
+
+impl Future for Answer {
+    type Output = Result<Response<Answering>, Infallible>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut *self {
+            Self::Given(response) => match response.take() {
+                Some(response) => Poll::Ready(Ok(response)),
+                None => Poll::Pending,
+            },
+            Self::Worked(work) => work.as_mut().poll(context),
+        }
+    }
+}
+
+impl Service<Request<Incoming>> for Requests {
+    type Response = Response<Answering>;
+    type Error = Infallible;
+    type Future = Answer;
+
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
+        let under_way = UnderWay::begin(&self.activity);
+        if request.uri().path() == "/healthz" && request.method() == Method::GET {
+            let response = self.healthz(&request).map(|body| Answering { body, under_way });
+            return Answer::Given(Some(response));
+        }
+        let answer = self.router.clone().call(request);
+        Answer::Worked(Box::pin(async move {
+            let response = answer.await.unwrap_or_else(|never| match never {});
+            Ok(response.map(|body| Answering { body, under_way }))
+        }))
+    }
+}
+
+impl Requests {
+    /// The cheapest answer there is: what every other is measured against.
+    fn healthz(&self, request: &Request<Incoming>) -> Response<Body> {
+        let id = RequestId::of(request.headers(), &self.door.app.ids);
+        let mut response = Response::new(Body::from("ok\n"));
+        let text = HeaderValue::from_static("text/plain; charset=utf-8");
+        response.headers_mut().insert(header::CONTENT_TYPE, text);
+        response.headers_mut().insert(REQUEST_ID, id.header());
+        self.door.healthz.inc();
+        response
+    }
+}
+
+/// A body; the request is under way until it has ended.
+struct Answering {
+    body: Body,
+    #[expect(dead_code, reason = "dropped with the body")]
+    under_way: UnderWay,
+}
+
+impl hyper::body::Body for Answering {
+    type Data = bytes::Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<bytes::Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Silence, Verdict};
+    use crate::http::Limits;
+    use crate::settings::Server;
+    use std::time::Duration;
+
+    const SECOND: u64 = 1_000_000;
+
+    fn verdict(silence: &Silence, now: u64) -> Verdict {
+        let limits = Limits {
+            header_time_max: Duration::from_secs(10),
+            keep_alive: Duration::from_secs(75),
+            ..Limits::from(&Server::default())
+        };
+        silence.verdict(now, limits)
+    }
+
+    fn idle_since(now: u64) -> Silence {
+        let silence = Silence::new();
+        silence.request_began();
+        silence.request_ended(now);
+        silence
+    }
+
+    #[test]
+    fn a_connection_that_asks_nothing_is_stalled() {
+        let silence = Silence::new();
+        assert!(!silence.is_broken_by_bytes(), "its time runs already");
+        assert_eq!(verdict(&silence, 10 * SECOND - 1), Verdict::Wait(10 * SECOND));
+        assert_eq!(verdict(&silence, 10 * SECOND), Verdict::Stalled);
+    }
+
+    #[test]
+    fn a_request_may_take_as_long_as_it_likes() {
+        let silence = Silence::new();
+        silence.request_began();
+        assert!(!silence.is_broken_by_bytes(), "bytes are its body");
+        assert_eq!(verdict(&silence, 1_000 * SECOND), Verdict::Wait(1_010 * SECOND));
+        silence.request_ended(1_001 * SECOND);
+        assert!(matches!(verdict(&silence, 1_010 * SECOND), Verdict::Wait(_)));
+    }
+
+    #[test]
+    fn a_head_has_its_own_time_however_long_the_silence_before() {
+        let silence = idle_since(0);
+        assert_eq!(verdict(&silence, 74 * SECOND), Verdict::Wait(75 * SECOND));
+        assert!(silence.is_broken_by_bytes());
+        silence.head_began(74 * SECOND);
+        assert!(!silence.is_broken_by_bytes(), "a byte a second buys no time");
+        assert_eq!(verdict(&silence, 80 * SECOND), Verdict::Wait(84 * SECOND));
+        assert_eq!(verdict(&silence, 84 * SECOND), Verdict::Stalled);
+    }
+
+    #[test]
+    fn an_idle_connection_is_looked_at_often_enough_to_see_a_head_stall() {
+        let silence = idle_since(0);
+        let Verdict::Wait(next) = verdict(&silence, 5 * SECOND) else { panic!("it waits") };
+        assert!(next <= 15 * SECOND);
+    }
+
+    #[test]
+    fn an_idle_connection_is_closed_in_the_end() {
+        assert_eq!(verdict(&idle_since(3 * SECOND), 78 * SECOND), Verdict::Idle);
+    }
+
+    #[test]
+    fn one_of_two_requests_that_ends_leaves_the_other_under_way() {
+        let silence = Silence::new();
+        silence.request_began();
+        silence.request_began();
+        silence.request_ended(0);
+        assert!(matches!(verdict(&silence, 500 * SECOND), Verdict::Wait(_)));
+    }
+}

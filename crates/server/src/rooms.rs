@@ -1,0 +1,48 @@
+//! Rooms at work: each has one task that owns its state, decides, appends and releases in order.
+
+pub mod events;
+pub mod house;
+
+use handoff_events::FilterError;
+use handoff_log::journal::{Lost, Refused};
+use thiserror::Error;
+
+/// Why a room did not do what it was asked.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum RoomError {
+    /// A rule of the events room.
+    #[error(transparent)]
+    Event(#[from] handoff_events::Refusal),
+    /// A filter stays as it was.
+    #[error(transparent)]
+    Filter(#[from] FilterError),
+    /// There is no such event, or it is not in sight.
+    #[error("there is no event {0}")]
+    NoEvent(i64),
+    /// A rule of the house.
+    #[error(transparent)]
+    House(#[from] handoff_house::Refusal),
+    /// The journal takes nothing more for now.
+    #[error(transparent)]
+    Journal(#[from] Refused),
+    /// The journal stopped before the answer was durable.
+    #[error(transparent)]
+    Lost(#[from] Lost),
+    /// The disk is nearly full: nothing new is taken.
+    #[error(
+        "the disk of the data directory has {free} bytes left; nothing new is taken below {min}"
+    )]
+    DiskLow {
+        /// What is left.
+        free: u64,
+        /// `server.disk_free_min`
+        min: u64,
+    },
+    /// As many sessions as are taken.
+    #[error("there are {0} sessions, as many as events.sessions_max allows")]
+    Sessions(usize),
+    /// The room is closed: switched off, damaged, or the server is stopping.
+    #[error("{0}")]
+    Closed(String),
+}

@@ -1,0 +1,56 @@
+//! What SIGHUP changes while the server runs.
+//!
+//! | at once | with the next start |
+//! |---|---|
+//! | certificates, for connections from now on | `server.data_dir`, `server.listen`, `server.log_format` |
+//! | `server.log_level`, `server.access_log`, `server.slow_ms` | switching TLS on or off |
+//! | limits of HTTP, for connections from now on | `log.*` |
+//! | `server.disk_free_min`, `server.stop_secs_max` | `auth.*` |
+//! | `events.*`, for registrations and sessions from now on | `events.enabled`, `.listen`, `.tls`, `.answers_bytes_max` |
+
+use crate::settings::Settings;
+
+/// The settings that differ and need another start, by their keys.
+pub(super) fn needs_restart(old: &Settings, new: &Settings) -> Vec<&'static str> {
+    let (was, is) = (&old.server, &new.server);
+    let differs = [
+        ("server.data_dir", was.data_dir != is.data_dir),
+        ("server.listen", was.listen != is.listen),
+        ("server.log_format", was.log_format != is.log_format),
+        ("server.tls_cert_file", was.tls.is_some() != is.tls.is_some()),
+        ("log.limits", old.log.limits != new.log.limits),
+        ("log.checkpoint_bytes", old.log.checkpoint_bytes != new.log.checkpoint_bytes),
+        ("log.checkpoint_secs", old.log.checkpoint_every != new.log.checkpoint_every),
+        ("auth.enabled", old.auth.enabled != new.auth.enabled),
+        (
+            "auth.bootstrap_token_file",
+            old.auth.bootstrap_token_file != new.auth.bootstrap_token_file,
+        ),
+        ("events.enabled", old.events.enabled != new.events.enabled),
+        ("events.listen", old.events.listen != new.events.listen),
+        ("events.tls", old.events.tls != new.events.tls),
+        ("events.answers_bytes_max", old.events.answers_bytes_max != new.events.answers_bytes_max),
+    ];
+    differs.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::needs_restart;
+    use crate::settings::Settings;
+
+    #[test]
+    fn what_needs_another_start_is_named_and_what_does_not_is_not() {
+        let old = Settings::default();
+        assert!(needs_restart(&old, &old).is_empty());
+        let mut new = old.clone();
+        new.server.log_level = "debug".to_owned();
+        new.events.sessions_max = 1;
+        new.events.bounds.types_max = 1;
+        assert!(needs_restart(&old, &new).is_empty());
+        new.server.listen.set_port(1);
+        new.events.enabled = false;
+        new.log.limits.journal_bytes_max += 1;
+        assert_eq!(needs_restart(&old, &new), ["server.listen", "log.limits", "events.enabled"]);
+    }
+}

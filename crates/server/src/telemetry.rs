@@ -1,0 +1,12 @@
+//! Metrics and logs: what can be seen of a running server.
+//!
+//! Names of metrics and their help stand in one place ([`names`]). What a room owns is read when
+//! somebody looks; nothing is counted twice.
+
+pub mod logs;
+mod metrics;
+pub mod names;
+mod process;
+
+pub use logs::{LogError, LogHandle, init};
+pub use metrics::{DiskSpace, HttpMetrics, MEDIA_TYPE, Metrics, RequestLabels};

@@ -1,0 +1,116 @@
+//! Names of metrics, each with its help. A name is never reused for another meaning.
+//!
+//! Counters get `_total` behind their name when they are written.
+
+/// A metric: its name and what it means.
+pub type Named = (&'static str, &'static str);
+
+/// `{route, method, status}`
+pub const HTTP_REQUESTS: Named = ("handoff_http_requests", "requests answered");
+/// `{route, method}`
+pub const HTTP_REQUEST_SECONDS: Named =
+    ("handoff_http_request_seconds", "time from a request's head to its answer's head");
+/// Gauge.
+pub const HTTP_CONNECTIONS: Named = ("handoff_http_connections", "connections that are open");
+/// Gauge.
+pub const HTTP_CONNECTIONS_MAX: Named =
+    ("handoff_http_connections_max", "connections that may be open at once");
+/// Counter.
+pub const HTTP_ACCEPTED: Named = ("handoff_http_accepted_connections", "connections accepted");
+/// Counter.
+pub const HTTP_TURNED_AWAY: Named = (
+    "handoff_http_turned_away_connections",
+    "connections turned away because server.connections_max were open",
+);
+/// Counter.
+pub const HTTP_CLOSED_IDLE: Named = (
+    "handoff_http_idle_connections_closed",
+    "connections closed because their client sent or took nothing for too long",
+);
+/// Gauge.
+pub const HTTP_STREAMS: Named = ("handoff_http_streams", "server-sent event streams that are open");
+/// Counter.
+pub const HTTP_PANICS: Named = ("handoff_http_panics", "requests that ended in a panic");
+/// Counter.
+pub const HTTP_PROXIED: Named = (
+    "handoff_http_proxied_without_auth",
+    "requests that came through a proxy while auth is off: whoever reaches the proxy may do everything",
+);
+
+/// Gauge.
+pub const EVENTS: Named = ("handoff_events_events", "events there are");
+/// Gauge.
+pub const EVENTS_SESSIONS: Named =
+    ("handoff_events_sessions", "sessions there are, server-sent ones included");
+/// Gauge.
+pub const EVENTS_HELD: Named =
+    ("handoff_events_held", "late occurrences held for whoever subscribes soon");
+/// Counter.
+pub const EVENTS_REGISTERED: Named =
+    ("handoff_events_registered", "events registered since the data directory was made");
+/// Counter.
+pub const EVENTS_DELETED: Named =
+    ("handoff_events_deleted", "events deleted since the data directory was made");
+/// Counter.
+pub const EVENTS_FINISHED: Named =
+    ("handoff_events_finished", "events that ran out since the data directory was made");
+/// Counter.
+pub const EVENTS_OCCURRED: Named = (
+    "handoff_events_occurred",
+    "occurrences since the data directory was made, missed ones included",
+);
+/// Counter.
+pub const EVENTS_SKIPPED: Named =
+    ("handoff_events_skipped", "occurrences missed and not told since the data directory was made");
+/// Counter.
+pub const EVENTS_NOTIFIED: Named =
+    ("handoff_events_notified", "notifications given to sessions since start");
+/// Histogram.
+pub const EVENTS_LATENESS: Named = (
+    "handoff_events_lateness_seconds",
+    "time from when an occurrence was due until it was given to sessions, durable",
+);
+/// Counter.
+pub const EVENTS_SLOW_SESSIONS: Named =
+    ("handoff_events_slow_sessions", "sessions closed since start because they did not read");
+
+/// Counter.
+pub const LOG_ROUNDS: Named =
+    ("handoff_log_rounds", "rounds of the journal made durable, one sync each");
+/// Counter.
+pub const LOG_RECORDS: Named = ("handoff_log_records", "records made durable");
+/// Counter.
+pub const LOG_BYTES: Named =
+    ("handoff_log_bytes", "bytes written to the journal, padding included");
+/// Counter.
+pub const LOG_SYNC_SECONDS: Named =
+    ("handoff_log_fsync_seconds", "time spent in writing and syncing the journal");
+/// Counter.
+pub const LOG_CONTINUATIONS: Named = (
+    "handoff_log_continuations",
+    "times the journal moved to a fresh file because the disk failed it",
+);
+/// Gauge.
+pub const LOG_RECORDS_PER_SYNC: Named =
+    ("handoff_log_records_per_sync", "records that shared one sync, on average since start");
+/// `{room}`
+pub const LOG_WAITING: Named =
+    ("handoff_log_waiting_bytes", "bytes on their way to the disk, of log.room_queue_bytes_max");
+
+/// Gauge.
+pub const DISK_FREE: Named =
+    ("handoff_disk_free_bytes", "free space on the disk of the data directory");
+/// Gauge.
+pub const DISK_FREE_MIN: Named =
+    ("handoff_disk_free_min_bytes", "below this much free space nothing new is taken");
+
+/// Gauge.
+pub const UPTIME: Named = ("handoff_uptime_seconds", "time since the process started to serve");
+/// Info.
+pub const BUILD: Named = ("handoff_build", "what is running");
+/// Gauge. The name that every exporter uses.
+pub const PROCESS_MEMORY: Named = ("process_resident_memory_bytes", "resident memory");
+/// Gauge.
+pub const PROCESS_FILES: Named = ("process_open_fds", "open files, sockets included");
+/// Gauge.
+pub const PROCESS_FILES_MAX: Named = ("process_max_fds", "files that may be open");
