@@ -1,0 +1,95 @@
+//! What each command does.
+
+mod audit;
+mod bench;
+mod config;
+mod doctor;
+mod event;
+mod health;
+mod serve;
+mod token;
+mod version;
+
+use std::future::Future;
+
+use clap::CommandFactory as _;
+
+use crate::cli::{Cli, Global, Noun};
+use crate::config::{Config, Inputs, Problem};
+use crate::exit::{Exit, Failure};
+use crate::surroundings::Surroundings;
+use crate::terminal::Terminal;
+
+/// What every command is given.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Context<'a> {
+    /// The flags that every command takes.
+    pub(crate) global: &'a Global,
+    /// Where words go.
+    pub(crate) terminal: &'a Terminal,
+    /// The environment.
+    pub(crate) surroundings: &'a Surroundings,
+}
+
+/// Does what was asked.
+///
+/// # Errors
+/// [`Failure`], with words.
+pub(crate) fn run(
+    cli: Cli,
+    terminal: &Terminal,
+    surroundings: &Surroundings,
+) -> Result<(), Failure> {
+    let Cli { global, noun } = cli;
+    let context = Context { global: &global, terminal, surroundings };
+    match noun {
+        Noun::Serve(args) => serve::run(context, args),
+        Noun::Event(verb) => wait(event::run(context, verb)),
+        Noun::Token(verb) => token::run(context, verb),
+        Noun::Audit(args) => wait(audit::run(context, args)),
+        Noun::Config(verb) => config::run(context, verb),
+        Noun::Doctor(args) => doctor::run(context, args),
+        Noun::Health(args) => wait(health::run(context, args)),
+        Noun::Bench { what } => bench::run(context, &what),
+        Noun::Completions { shell } => completions(terminal, shell),
+        Noun::Version => version::run(terminal),
+    }
+}
+
+/// Waits for what a client does. One thread is enough to wait.
+///
+/// # Errors
+/// Those of the work.
+pub(crate) fn wait<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| {
+        Failure::new(Exit::Failed, format!("nothing can be waited for: {error}"))
+    })?;
+    runtime.block_on(work)
+}
+
+fn completions(terminal: &Terminal, shell: clap_complete::Shell) -> Result<(), Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "handoff", &mut script);
+    terminal.print(&String::from_utf8_lossy(&script))
+}
+
+/// The configuration, or everything that is wrong with it in one failure.
+///
+/// # Errors
+/// [`Exit::Failed`]
+pub(crate) fn load(inputs: &Inputs) -> Result<Config, Failure> {
+    crate::config::load(inputs).map_err(|problems| {
+        let remedy = "mend it; `handoff config check` says the same without starting anything";
+        Failure::new(Exit::Failed, wrong(&problems)).remedy(remedy)
+    })
+}
+
+/// Everything that is wrong, in words.
+pub(crate) fn wrong(problems: &[Problem]) -> String {
+    let head = match problems.len() {
+        1 => "the configuration has a problem:".to_owned(),
+        n => format!("the configuration has {n} problems:"),
+    };
+    problems.iter().fold(head, |text, problem| format!("{text}\n{problem}"))
+}

@@ -1,0 +1,153 @@
+//! What keys ask of each other.
+
+use std::net::SocketAddr;
+
+use handoff_server::settings::Settings;
+use handoff_server::telemetry::LogHandle;
+
+use super::bytes;
+use super::problem::Problem;
+
+/// Everything that is wrong between keys that are each right.
+pub(crate) fn check(settings: &Settings) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let mut wrong = |what: String, help: &str| {
+        problems.push(Problem { at: None, what, help: Some(help.to_owned()) });
+    };
+    if let Some(tls) = &settings.server.tls {
+        if tls.key_file.as_os_str().is_empty() {
+            wrong(
+                "server.tls_cert_file is set without server.tls_key_file".to_owned(),
+                "name the file of its private key, or take both out",
+            );
+        }
+        if tls.cert_file.as_os_str().is_empty() {
+            wrong(
+                "server.tls_key_file is set without server.tls_cert_file".to_owned(),
+                "name the file of the certificate, or take both out",
+            );
+        }
+    }
+    // The log itself says what a level is; one that nobody writes to can be asked without a log.
+    if let Err(error) = LogHandle::silent().set_level(&settings.server.log_level) {
+        wrong(format!("server.log_level: {error}"), "choose one of them");
+    }
+    let events = &settings.events;
+    if events.enabled && events.tls && settings.server.tls.is_none() {
+        wrong(
+            "events.tls is on and there is no certificate".to_owned(),
+            "set server.tls_cert_file and server.tls_key_file, or events.tls = false",
+        );
+    }
+    if !settings.auth.enabled {
+        for (key, address) in open_doors(settings) {
+            wrong(
+                format!("{key} = {address} is not on loopback and auth.enabled is false"),
+                "set auth.enabled = true (`handoff token create --data-dir DIR` makes the first token), or listen on 127.0.0.1",
+            );
+        }
+    }
+    if events.enabled && events.listen == settings.server.listen && events.listen.port() != 0 {
+        wrong(
+            format!("server.listen and events.listen are both {}", events.listen),
+            "give each its own port",
+        );
+    }
+    let limits = &settings.log.limits;
+    if limits.journal_bytes_max / 3 < limits.journal_file_bytes {
+        wrong(
+            format!(
+                "log.journal_bytes_max ({}) has no space for three files of log.journal_file_bytes ({})",
+                bytes::show(limits.journal_bytes_max),
+                bytes::show(limits.journal_file_bytes)
+            ),
+            "make the ring larger or its files smaller",
+        );
+    }
+    let kept = limits.journal_reserve_bytes.saturating_add(limits.change_bytes_max);
+    if kept > limits.journal_bytes_max {
+        wrong(
+            format!(
+                "log.journal_bytes_max ({}) is below log.journal_reserve_bytes ({}) and log.change_bytes_max ({}) together",
+                bytes::show(limits.journal_bytes_max),
+                bytes::show(limits.journal_reserve_bytes),
+                bytes::show(limits.change_bytes_max)
+            ),
+            "make the ring larger, or lower one of the other two: the largest change must fit beside the reserve",
+        );
+    }
+    problems
+}
+
+/// Listeners that others than this machine can reach.
+pub(crate) fn open_doors(settings: &Settings) -> Vec<(&'static str, SocketAddr)> {
+    let mut doors = vec![("server.listen", settings.server.listen)];
+    if settings.events.enabled {
+        doors.push(("events.listen", settings.events.listen));
+    }
+    doors.retain(|(_, address)| !address.ip().to_canonical().is_loopback());
+    doors
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Settings, check};
+    use handoff_server::settings::Tls;
+
+    #[track_caller]
+    fn one(change: impl FnOnce(&mut Settings), words: &str) {
+        let mut settings = Settings::default();
+        change(&mut settings);
+        let found = check(&settings);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].to_string().contains(words), "{}", found[0]);
+    }
+
+    #[test]
+    fn the_defaults_agree_with_each_other() {
+        assert_eq!(check(&Settings::default()), []);
+    }
+
+    #[test]
+    fn half_a_certificate_is_refused() {
+        let tls = |cert: &str, key: &str| Tls { cert_file: cert.into(), key_file: key.into() };
+        one(|settings| settings.server.tls = Some(tls("c", "")), "without server.tls_key_file");
+        one(|settings| settings.server.tls = Some(tls("", "k")), "without server.tls_cert_file");
+    }
+
+    #[test]
+    fn tls_without_a_certificate_is_refused() {
+        one(|settings| settings.events.tls = true, "no certificate");
+    }
+
+    #[test]
+    fn a_door_to_the_network_needs_a_lock() {
+        let everywhere = "0.0.0.0:7070".parse().unwrap();
+        one(|settings| settings.server.listen = everywhere, "auth.enabled is false");
+        one(|settings| settings.events.listen = "[::]:5987".parse().unwrap(), "events.listen");
+        let mut settings = Settings::default();
+        settings.server.listen = everywhere;
+        settings.auth.enabled = true;
+        assert_eq!(check(&settings), []);
+        settings.server.listen = "[::ffff:127.0.0.1]:7070".parse().unwrap();
+        settings.auth.enabled = false;
+        assert_eq!(check(&settings), [], "loopback, however it is written");
+        settings.events.listen = everywhere;
+        settings.events.enabled = false;
+        assert_eq!(check(&settings), [], "a door that is not there needs no lock");
+    }
+
+    #[test]
+    fn two_listeners_need_two_ports() {
+        one(|settings| settings.events.listen = settings.server.listen, "both 127.0.0.1:7070");
+    }
+
+    #[test]
+    fn a_ring_without_space_for_its_reserve_is_refused() {
+        one(
+            |settings| settings.log.limits.journal_reserve_bytes = 1 << 30,
+            "journal_reserve_bytes",
+        );
+        one(|settings| settings.log.limits.journal_file_bytes = 1 << 30, "three files");
+    }
+}

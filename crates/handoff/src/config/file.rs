@@ -1,0 +1,254 @@
+//! Reading `handoff.toml`: every problem at once, each with its place.
+
+use std::path::Path;
+
+use toml::de::{DeTable, DeValue};
+
+use super::keys::{self, KEYS, Key, SECTIONS};
+use super::problem::{At, Problem};
+use super::suggest;
+use super::value::{Raw, Value};
+
+/// A key that a file sets.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    /// Which.
+    pub(crate) key: &'static Key,
+    /// To what.
+    pub(crate) value: Value,
+    /// Where.
+    pub(crate) at: At,
+}
+
+/// Reads the text of a file. What is right is given even if something else is wrong.
+pub(crate) fn read(file: &Path, text: &str) -> (Vec<Entry>, Vec<Problem>) {
+    let (table, errors) = DeTable::parse_recoverable(text);
+    let mut reading = Reading { file, text, entries: Vec::new(), problems: Vec::new() };
+    for error in errors {
+        let span = error.span().unwrap_or(0..0);
+        let what = error.message().trim_end().replace('\n', "; ");
+        reading.problem(span, what, None);
+    }
+    // What could not be parsed is not there, and would only bring problems that are none.
+    if reading.problems.is_empty() {
+        reading.sections(table.get_ref());
+    }
+    reading.problems.sort_by_key(|problem| match &problem.at {
+        Some(At::Line { line, column, .. }) => (*line, *column),
+        _ => (0, 0),
+    });
+    (reading.entries, reading.problems)
+}
+
+struct Reading<'a> {
+    file: &'a Path,
+    text: &'a str,
+    entries: Vec<Entry>,
+    problems: Vec<Problem>,
+}
+
+impl Reading<'_> {
+    fn problem(&mut self, span: std::ops::Range<usize>, what: String, help: Option<String>) {
+        let at = Some(At::span(self.file, self.text, span));
+        self.problems.push(Problem { at, what, help });
+    }
+
+    fn sections(&mut self, table: &DeTable<'_>) {
+        for (name, value) in table {
+            let span = name.span();
+            let name: &str = name.get_ref();
+            let known = SECTIONS.iter().find(|section| section.name == name);
+            match (known, value.get_ref()) {
+                (Some(section), DeValue::Table(keys)) => self.keys(section.name, keys),
+                (Some(_), other) => {
+                    let what =
+                        format!("`{name}` is a section, not a key with this {}", word(other));
+                    self.problem(span, what, Some(format!("write [{name}] on a line of its own")));
+                }
+                (None, DeValue::Table(_)) => {
+                    let what = format!("there is no section [{name}]");
+                    self.problem(span, what, Some(sections_help(name)));
+                }
+                (None, _) => {
+                    let what = format!("`{name}` stands in no section");
+                    self.problem(
+                        span,
+                        what,
+                        Some(elsewhere(name).unwrap_or_else(|| sections_help(name))),
+                    );
+                }
+            }
+        }
+    }
+
+    fn keys(&mut self, section: &'static str, table: &DeTable<'_>) {
+        for (name, value) in table {
+            let Some(key) = keys::find(section, name.get_ref()) else {
+                let what = format!("there is no key `{}` in [{section}]", name.get_ref());
+                self.problem(name.span(), what, unknown_key_help(section, name.get_ref()));
+                continue;
+            };
+            match raw_of(value.get_ref()).and_then(|raw| key.kind.read(&raw)) {
+                Ok(value_read) => {
+                    let at = At::span(self.file, self.text, name.span());
+                    self.entries.push(Entry { key, value: value_read, at });
+                }
+                Err(words) => {
+                    self.problem(value.span(), format!("{}: {words}", key.path()), None);
+                }
+            }
+        }
+    }
+}
+
+fn raw_of(value: &DeValue<'_>) -> Result<Raw, String> {
+    Ok(match value {
+        DeValue::Boolean(value) => Raw::Bool(*value),
+        DeValue::String(text) => Raw::Text(text.to_string()),
+        DeValue::Float(float) => Raw::Number(float.as_str().to_owned()),
+        DeValue::Integer(integer) => {
+            let digits = integer.as_str();
+            let number = i128::from_str_radix(digits, integer.radix());
+            Raw::Number(number.map_err(|_| format!("`{digits}` is no number"))?.to_string())
+        }
+        other => Raw::Other(word(other)),
+    })
+}
+
+fn word(value: &DeValue<'_>) -> &'static str {
+    match value {
+        DeValue::String(_) => "text",
+        DeValue::Integer(_) | DeValue::Float(_) => "number",
+        DeValue::Boolean(_) => "true or false",
+        DeValue::Datetime(_) => "date",
+        DeValue::Array(_) => "list",
+        DeValue::Table(_) => "table",
+    }
+}
+
+/// What somebody probably meant by a key that a section does not have.
+pub(crate) fn unknown_key_help(section: &str, name: &str) -> Option<String> {
+    let here = KEYS.iter().filter(|key| key.section == section).map(|key| key.name);
+    if let Some(near) = suggest::nearest(name, here) {
+        return Some(format!("did you mean `{near}`?"));
+    }
+    elsewhere(name)
+        .or_else(|| Some(format!("`handoff config show --defaults` lists the keys of [{section}]")))
+}
+
+/// The key as another section has it.
+fn elsewhere(name: &str) -> Option<String> {
+    let exact: Vec<String> = KEYS.iter().filter(|key| key.name == name).map(shown).collect();
+    if !exact.is_empty() {
+        return Some(format!("did you mean {}?", exact.join(" or ")));
+    }
+    let near = suggest::nearest(name, KEYS.iter().map(|key| key.name))?;
+    let key = KEYS.iter().find(|key| key.name == near)?;
+    Some(format!("did you mean {}?", shown(key)))
+}
+
+fn shown(key: &Key) -> String {
+    format!("[{}] {}", key.section, key.name)
+}
+
+/// What somebody probably meant by a section that is not there.
+pub(crate) fn sections_help(name: &str) -> String {
+    let names = SECTIONS.iter().map(|section| section.name);
+    match suggest::nearest(name, names.clone()) {
+        Some(near) => format!("did you mean [{near}]?"),
+        None => format!("the sections are {}", names.collect::<Vec<_>>().join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::read;
+    use crate::config::value::Value;
+    use proptest::prelude::*;
+    use std::path::Path;
+
+    fn problems(text: &str) -> Vec<String> {
+        read(Path::new("h.toml"), text).1.iter().map(ToString::to_string).collect()
+    }
+
+    #[track_caller]
+    fn check(text: &str, expected: &[&str]) {
+        let found = problems(text);
+        assert_eq!(found.len(), 1, "{found:#?}");
+        for words in expected {
+            assert!(found[0].contains(words), "{words} is not in {}", found[0]);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_a_file_holds_is_read_or_refused_with_words(
+            text in "(\\[(server|events|log|x)\\]\n|(listen|types_max|enabled|slow_ms|é) ?= ?(\"[^\"]{0,9}\"|[0-9a-z.:-]{1,12}|\\[1\\]|\\{a=1\\})\n|#.*\n|.{0,12}\n?){0,9}"
+        ) {
+            for problem in read(Path::new("h.toml"), &text).1 {
+                prop_assert!(problem.to_string().starts_with("h.toml:"));
+            }
+        }
+    }
+
+    #[test]
+    fn values_are_read_in_every_form_of_toml() {
+        let text = "server.connections_max = 0x10\n[log]\njournal_bytes_max = 1_048_576\n\
+                    checkpoint_secs = 1.5\nsegment_bytes = \"64MiB\"\n[events]\nenabled = false\n";
+        let (entries, problems) = read(Path::new("h.toml"), text);
+        assert_eq!(problems, []);
+        let found: Vec<(String, Value)> =
+            entries.into_iter().map(|entry| (entry.key.path(), entry.value)).collect();
+        assert!(found.contains(&("server.connections_max".to_owned(), Value::Number(16))));
+        assert!(found.contains(&("log.journal_bytes_max".to_owned(), Value::Number(1 << 20))));
+        assert!(found.contains(&("log.segment_bytes".to_owned(), Value::Number(64 << 20))));
+        assert!(found.contains(&("events.enabled".to_owned(), Value::Bool(false))));
+        assert_eq!(found.len(), 5);
+    }
+
+    #[test]
+    fn an_unknown_key_is_refused_with_its_place_and_what_was_meant() {
+        check(
+            "[server]\nlisen = \"x\"\n",
+            &["h.toml:2:1", "no key `lisen` in [server]", "`listen`"],
+        );
+        check("[auth]\nlisten = \"x\"\n", &["[server] listen or [events] listen"]);
+        check("[server]\nrepeat = 1\n", &["config show --defaults"]);
+    }
+
+    #[test]
+    fn an_unknown_section_is_refused_with_what_was_meant() {
+        check("[event]\nx = 1\n", &["h.toml:1:2", "no section [event]", "[events]"]);
+        check("[colours]\nx = 1\n", &["server, log, auth, events"]);
+        check("listen = \"127.0.0.1:1\"\n", &["stands in no section", "[server] listen"]);
+        check("server = 5\n", &["`server` is a section"]);
+    }
+
+    #[test]
+    fn everything_wrong_is_said_at_once_in_the_order_of_the_file() {
+        let found = problems(
+            "[server]\nlisten = 7\nslow_ms = \"1x\"\n[nope]\n[log]\nsegment_bytes = 1\njournal = 2\n",
+        );
+        assert_eq!(found.len(), 5, "{found:#?}");
+        let lines: Vec<&str> = found.iter().map(|problem| &problem[..8]).collect();
+        assert_eq!(lines, ["h.toml:2", "h.toml:3", "h.toml:4", "h.toml:6", "h.toml:7"]);
+    }
+
+    #[test]
+    fn broken_toml_is_refused_with_its_place() {
+        check("[server\n", &["h.toml:1:"]);
+        check("[server]\nlisten = \n", &["h.toml:2:"]);
+        check("[log]\nsegment_bytes = 1\nsegment_bytes = 2\n", &["h.toml:3:1", "duplicate key"]);
+    }
+
+    #[test]
+    fn a_value_out_of_range_is_refused_with_the_range() {
+        check(
+            "[events]\ntypes_max = 0\n",
+            &["h.toml:2:13", "events.types_max", "allowed is 1 to 10000"],
+        );
+        check("[events]\ntypes_max = -1\n", &["no whole number"]);
+        check("[events]\ncatch_up = \"al\"\n", &["skip, once, all", "`all`"]);
+        check("[events]\nenabled = [true]\n", &["this list"]);
+    }
+}

@@ -1,0 +1,318 @@
+//! Every key there is: what it takes, what it means, and where it goes in the settings. The file
+//! reader, the environment, the flags, `config show` and `docs/config.md` all follow this list.
+//!
+//! Defaults are not here: they are those of [`Settings::default`].
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use handoff_server::settings::{Settings, Tls};
+
+use super::value::{CATCH_UPS, Field, Kind, LOG_FORMATS, Unit, Value};
+
+/// A key.
+#[derive(Debug)]
+pub(crate) struct Key {
+    /// The section it stands in.
+    pub(crate) section: &'static str,
+    /// Its name there.
+    pub(crate) name: &'static str,
+    /// What it takes.
+    pub(crate) kind: Kind,
+    /// One line for people.
+    pub(crate) doc: &'static str,
+    /// The default in words, where the settings have none.
+    pub(crate) unset: &'static str,
+    /// Whether SIGHUP brings a new value in force.
+    pub(crate) reload: bool,
+    /// Whether the value is a secret, and never shown.
+    pub(crate) secret: bool,
+    /// The version that first had it.
+    pub(crate) since: &'static str,
+    /// Its value in some settings.
+    pub(crate) get: fn(&Settings) -> Value,
+    /// Puts a value into settings.
+    pub(crate) set: fn(&mut Settings, Value),
+}
+
+impl Key {
+    /// `server.listen`
+    pub(crate) fn path(&self) -> String {
+        format!("{}.{}", self.section, self.name)
+    }
+
+    /// `HANDOFF_SERVER__LISTEN`
+    pub(crate) fn variable(&self) -> String {
+        format!("HANDOFF_{}__{}", self.section.to_uppercase(), self.name.to_uppercase())
+    }
+
+    /// A value as people read it; a secret only says that it is there.
+    pub(crate) fn show(&self, value: &Value) -> String {
+        match value {
+            Value::Unset => self.unset.to_owned(),
+            _ if self.secret => "********".to_owned(),
+            _ => self.kind.show(value),
+        }
+    }
+}
+
+/// A section.
+#[derive(Debug)]
+pub(crate) struct Section {
+    /// Its name.
+    pub(crate) name: &'static str,
+    /// What it is about.
+    pub(crate) doc: &'static str,
+}
+
+/// Every section, in the order people read them.
+pub(crate) const SECTIONS: &[Section] = &[
+    Section { name: "server", doc: "The process: listeners, data directory, limits, logs." },
+    Section { name: "log", doc: "The journal, its segments, and when checkpoints are taken." },
+    Section { name: "auth", doc: "Who may come in." },
+    Section { name: "events", doc: "The events room: timed events over sevent and HTTP." },
+];
+
+/// The key with this section and name.
+pub(crate) fn find(section: &str, name: &str) -> Option<&'static Key> {
+    KEYS.iter().find(|key| key.section == section && key.name == name)
+}
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+const TIB: u64 = 1 << 40;
+
+const fn secs(min: u64, max: u64) -> Kind {
+    Kind::Time(Unit::Secs, Duration::from_secs(min), Duration::from_secs(max))
+}
+
+const DAY: u64 = 86_400;
+
+macro_rules! key {
+    ($section:ident.$name:ident: $kind:expr, $($field:ident).+, $doc:literal $(, $extra:ident = $value:expr)*) => {
+        Key {
+            get: |settings| settings.$($field).+.value(),
+            set: |settings, value| settings.$($field).+.put(value),
+            $($extra: $value,)*
+            ..blank(stringify!($section), stringify!($name), $kind, $doc)
+        }
+    };
+}
+
+const fn blank(section: &'static str, name: &'static str, kind: Kind, doc: &'static str) -> Key {
+    Key {
+        section,
+        name,
+        kind,
+        doc,
+        unset: "none",
+        reload: false,
+        secret: false,
+        since: "0.1.0",
+        get: |_| Value::Unset,
+        set: |_, _| {},
+    }
+}
+
+/// Every key, section by section.
+pub(crate) const KEYS: &[Key] = &[
+    key!(server.listen: Kind::Address, server.listen,
+        "Where the HTTP API listens. Port 0 picks a free one."),
+    key!(server.data_dir: Kind::Path, server.data_dir,
+        "Where everything durable is kept. Made if it is not there; one process uses it at a time."),
+    Key {
+        get: |settings| tls_file(settings, |tls| &tls.cert_file),
+        set: |settings, value| tls_of(settings).cert_file.put(value),
+        reload: true,
+        ..blank(
+            "server",
+            "tls_cert_file",
+            Kind::Path,
+            "Certificate chain, PEM. With it the HTTP listener speaks TLS.",
+        )
+    },
+    Key {
+        get: |settings| tls_file(settings, |tls| &tls.key_file),
+        set: |settings, value| tls_of(settings).key_file.put(value),
+        reload: true,
+        ..blank("server", "tls_key_file", Kind::Path, "Private key of the certificate, PEM.")
+    },
+    key!(server.connections_max: Kind::Count(1, 1_000_000), server.connections_max,
+        "HTTP connections at once; more are refused.", reload = true),
+    key!(server.body_bytes_max: Kind::Bytes(KIB, GIB), server.body_bytes_max,
+        "The largest body of a request.", reload = true),
+    key!(server.header_secs_max: secs(1, 600), server.header_time_max,
+        "How long a client may take to send the head of a request.", reload = true),
+    key!(server.request_secs_max: secs(1, 3600), server.request_time_max,
+        "How long a request may take, streams aside.", reload = true),
+    key!(server.stop_secs_max: secs(0, 600), server.stop_time_max,
+        "How long what was begun may take once the server is told to stop.", reload = true),
+    key!(server.disk_free_min: Kind::Bytes(0, 1024 * TIB), server.disk_free_min,
+        "Below this much free space new messages are refused; what was promised goes on.",
+        unset = "the larger of 5 % and 2GiB", reload = true),
+    key!(server.log_level: Kind::Text, server.log_level,
+        "error, warn, info, debug, trace, or a filter such as info,handoff_server::http=debug.",
+        reload = true),
+    key!(server.log_format: Kind::Choice(LOG_FORMATS), server.log_format,
+        "How log lines look: text for people, json for machines."),
+    key!(server.access_log: Kind::Bool, server.access_log, "A log line for each request.",
+        reload = true),
+    key!(server.slow_ms: Kind::Time(Unit::Millis, Duration::from_millis(1), Duration::from_secs(3600)),
+        server.slow, "Operations that take longer are logged.", reload = true),
+    key!(log.journal_bytes_max: Kind::Bytes(MIB, 16 * TIB), log.limits.journal_bytes_max,
+        "What the ring of journal files may take on disk."),
+    key!(log.journal_file_bytes: Kind::Bytes(256 * KIB, 16 * GIB), log.limits.journal_file_bytes,
+        "The size of one file of the ring."),
+    key!(log.journal_reserve_bytes: Kind::Bytes(0, TIB), log.limits.journal_reserve_bytes,
+        "What of the ring is kept to finish what was promised when new messages are refused."),
+    key!(log.room_queue_bytes_max: Kind::Bytes(64 * KIB, 16 * GIB), log.limits.room_queue_bytes_max,
+        "What one room may have on its way to the disk."),
+    key!(log.change_bytes_max: Kind::Bytes(64 * KIB, 4 * GIB), log.limits.change_bytes_max,
+        "The largest single change."),
+    key!(log.segment_bytes: Kind::Bytes(64 * KIB, 16 * GIB), log.limits.segment_bytes,
+        "The size at which a segment is closed and the next begun."),
+    key!(log.segment_files_open_max: Kind::Count(8, 1_000_000), log.limits.segment_files_open_max,
+        "Segment files held open at once."),
+    Key {
+        get: |settings| Value::Time(Duration::from_secs(settings.log.limits.poison_secs_max)),
+        set: |settings, value| {
+            if let Value::Time(time) = value {
+                settings.log.limits.poison_secs_max = time.as_secs();
+            }
+        },
+        ..blank(
+            "log",
+            "poison_secs_max",
+            Kind::Time(Unit::WholeSecs, Duration::from_secs(1), Duration::from_secs(3600)),
+            "How long the journal tries to go on after the disk failed it, before the process exits.",
+        )
+    },
+    key!(log.checkpoint_chunk_bytes: Kind::Bytes(4 * KIB, 16 * MIB), log.limits.checkpoint_chunk_bytes,
+        "How much of a room's state one step of a checkpoint takes."),
+    key!(log.checkpoint_bytes: Kind::Bytes(64 * KIB, TIB), log.checkpoint_bytes,
+        "A checkpoint is begun after this much journal."),
+    key!(log.checkpoint_secs: secs(1, 7 * DAY), log.checkpoint_every,
+        "And at the latest after this long, if anything was written."),
+    key!(auth.enabled: Kind::Bool, auth.enabled,
+        "Ask for a token. Must be on when a listener is not on loopback."),
+    key!(auth.bootstrap_token_file: Kind::Path, auth.bootstrap_token_file,
+        "A file that holds a token; it is made an admin at start if it is not there yet."),
+    key!(events.enabled: Kind::Bool, events.enabled, "Whether the room is there at all."),
+    key!(events.listen: Kind::Address, events.listen,
+        "Where sevent clients connect. Port 0 picks a free one."),
+    key!(events.tls: Kind::Bool, events.tls,
+        "sevent inside TLS, with the certificate of [server]."),
+    key!(events.period_min_secs: Kind::Time(Unit::Secs, Duration::from_millis(1), Duration::from_secs(DAY)),
+        events.bounds.period_min, "The shortest period an event may have.", reload = true),
+    key!(events.description_bytes_max: Kind::Bytes(0, 512 * KIB), events.bounds.description_bytes_max,
+        "The longest description of an event.", reload = true),
+    key!(events.types_max: Kind::Count(1, 10_000), events.bounds.types_max,
+        "How many types an event may have.", reload = true),
+    key!(events.type_bytes_max: Kind::Bytes(1, 64 * KIB), events.bounds.type_bytes_max,
+        "The longest name of a type.", reload = true),
+    key!(events.events_max: Kind::Count(1, 1 << 31), events.bounds.events_max,
+        "How many events there may be at once.", reload = true),
+    key!(events.catch_up: Kind::Choice(CATCH_UPS), events.catch_up,
+        "What becomes of occurrences missed while the server was down: skip counts them, once tells the last, all tells each.",
+        reload = true),
+    key!(events.catch_up_max: Kind::Count(0, 100_000_000), events.catch_up_max,
+        "How many missed occurrences `all` tells at most; the rest is skipped and counted.",
+        reload = true),
+    key!(events.catch_up_wait_secs: secs(0, DAY), events.catch_up_wait,
+        "How long late occurrences are held for whoever subscribes.", reload = true),
+    key!(events.late_secs_max: Kind::Time(Unit::Secs, Duration::from_millis(100), Duration::from_secs(DAY)),
+        events.late_max,
+        "An occurrence later than this counts as missed also while the server runs.", reload = true),
+    key!(events.frame_bytes_max: Kind::Bytes(KIB, GIB), events.frame_bytes_max,
+        "The largest sevent message a client may send.", reload = true),
+    key!(events.sessions_max: Kind::Count(1, 1_000_000), events.sessions_max,
+        "Sessions at once, server-sent events included.", reload = true),
+    key!(events.session_queue_bytes_max: Kind::Bytes(4 * KIB, 16 * GIB), events.session_queue_bytes_max,
+        "Notifications a session has not read yet; above this it is closed and counted.",
+        reload = true),
+    key!(events.filter_entries_max: Kind::Count(1, 100_000_000), events.filter_entries_max,
+        "Ids and types in the filter of one session.", reload = true),
+    key!(events.answers_bytes_max: Kind::Bytes(64 * KIB, TIB), events.answers_bytes_max,
+        "Answers on their way to all sessions together."),
+];
+
+fn tls_of(settings: &mut Settings) -> &mut Tls {
+    // Half a pair is an empty path, and refused when everything has been read.
+    let none = || Tls { cert_file: PathBuf::new(), key_file: PathBuf::new() };
+    settings.server.tls.get_or_insert_with(none)
+}
+
+fn tls_file(settings: &Settings, file: fn(&Tls) -> &PathBuf) -> Value {
+    let path = settings.server.tls.as_ref().map(file);
+    path.filter(|path| !path.as_os_str().is_empty()).cloned().map_or(Value::Unset, Value::Path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{KEYS, SECTIONS, Settings, Value};
+    use crate::config::value::{Kind, Raw};
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_key_is_there_once_in_a_section_that_is_there() {
+        let paths: BTreeSet<String> = KEYS.iter().map(super::Key::path).collect();
+        assert_eq!(paths.len(), KEYS.len());
+        for key in KEYS {
+            assert!(SECTIONS.iter().any(|section| section.name == key.section), "{}", key.path());
+            assert!(
+                key.doc.ends_with('.') && !key.doc.contains('|'),
+                "{}: {}",
+                key.path(),
+                key.doc
+            );
+        }
+    }
+
+    #[test]
+    fn every_default_is_a_value_its_key_allows() {
+        let settings = Settings::default();
+        for key in KEYS {
+            let value = (key.get)(&settings);
+            if let Some(text) = key.kind.toml(&value) {
+                let raw = Raw::Loose(text.trim_matches('"').into());
+                assert_eq!(key.kind.read(&raw), Ok(value), "{}", key.path());
+            }
+        }
+    }
+
+    #[test]
+    fn every_key_reaches_its_own_place_in_the_settings() {
+        for key in KEYS {
+            let mut settings = Settings::default();
+            let before: Vec<Value> = KEYS.iter().map(|key| (key.get)(&settings)).collect();
+            let written = match key.kind {
+                Kind::Bool => (!matches!((key.get)(&settings), Value::Bool(true))).to_string(),
+                Kind::Count(_, max) | Kind::Bytes(_, max) => max.to_string(),
+                Kind::Time(_, _, max) => crate::duration::show(max),
+                Kind::Text | Kind::Path => "something".to_owned(),
+                Kind::Address => "127.0.0.1:1".to_owned(),
+                Kind::Choice(words) => (*words.last().unwrap()).to_owned(),
+            };
+            let value = key.kind.read(&Raw::Loose(written.into())).unwrap();
+            (key.set)(&mut settings, value.clone());
+            for (other, before) in KEYS.iter().zip(before) {
+                let expected = if other.path() == key.path() { value.clone() } else { before };
+                assert_eq!(
+                    (other.get)(&settings),
+                    expected,
+                    "{} after {}",
+                    other.path(),
+                    key.path()
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_secret_is_never_shown() {
+        let key = super::Key { secret: true, ..super::blank("auth", "x", Kind::Text, "X.") };
+        assert_eq!(key.show(&Value::Text("hunter2".to_owned())), "********");
+        assert_eq!(key.show(&Value::Unset), "none");
+    }
+}

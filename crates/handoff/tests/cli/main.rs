@@ -1,0 +1,16 @@
+//! The program as people meet it: words, exit codes, and what is left behind.
+
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking, and its name is its documentation"
+)]
+
+mod configuration;
+mod doctoring;
+mod events;
+mod program;
+mod serving;
+mod tokens;
+mod usage;
