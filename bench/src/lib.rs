@@ -11,7 +11,9 @@
 
 mod bystanders;
 mod cleaner;
+pub mod cli;
 mod device;
+pub mod events;
 mod failed;
 pub mod log;
 mod report;

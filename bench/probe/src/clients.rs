@@ -16,6 +16,13 @@ pub struct Load {
 }
 
 impl Load {
+    /// What somebody else's calls took, in any order.
+    #[must_use]
+    pub fn of(mut latencies: Vec<Duration>, elapsed: Duration) -> Self {
+        latencies.sort_unstable();
+        Self { latencies, elapsed }
+    }
+
     /// How many calls were answered.
     #[must_use]
     pub fn calls(&self) -> usize {

@@ -1,0 +1,106 @@
+//! What `handoff bench` can be asked.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use crate::{Failed, Report, events, log};
+
+/// What is measured.
+#[derive(Debug, Subcommand)]
+pub enum What {
+    /// The journal and its segments, against plain group commit on the same disk
+    Log(LogArgs),
+    /// The events room of a server of its own, through its sockets
+    Events(EventsArgs),
+}
+
+/// Where to write and how to print.
+#[derive(Debug, Args)]
+pub struct Common {
+    /// Write into a fresh directory in this one; it is removed at the end
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    dir: PathBuf,
+    /// Everything once and short: shows that it works, the figures mean little
+    #[arg(long, conflicts_with = "seconds")]
+    quick: bool,
+}
+
+/// `bench log`
+#[derive(Debug, Args)]
+pub struct LogArgs {
+    #[command(flatten)]
+    common: Common,
+    /// How long each measurement runs, in seconds
+    #[arg(long, value_name = "S", default_value = "2", value_parser = seconds)]
+    seconds: Duration,
+    /// Measure one part only
+    #[arg(long, value_name = "PART")]
+    only: Option<LogPart>,
+}
+
+/// `bench events`
+#[derive(Debug, Args)]
+pub struct EventsArgs {
+    #[command(flatten)]
+    common: Common,
+    /// How long each measurement runs, in seconds
+    #[arg(long, value_name = "S", default_value = "10", value_parser = seconds)]
+    seconds: Duration,
+    /// How many events are registered
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    events: u32,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum LogPart {
+    Callers,
+    Bulk,
+    Neighbours,
+    Recovery,
+}
+
+impl From<LogPart> for log::Part {
+    fn from(name: LogPart) -> Self {
+        match name {
+            LogPart::Callers => Self::Callers,
+            LogPart::Bulk => Self::Bulk,
+            LogPart::Neighbours => Self::Neighbours,
+            LogPart::Recovery => Self::Recovery,
+        }
+    }
+}
+
+/// Measures what is asked and tells on the way what it is doing. `server` is the program that is
+/// started as `server serve …` where a server is measured.
+///
+/// # Errors
+/// See [`Failed`].
+pub fn run(what: &What, server: &std::path::Path, talk: &dyn Fn(&str)) -> Result<Report, Failed> {
+    match what {
+        What::Log(LogArgs { common, seconds, only }) => {
+            let dir = &common.dir;
+            let plan =
+                if common.quick { log::Plan::quick(dir) } else { log::Plan::of(dir, *seconds) };
+            log::run(&only.map_or(plan.clone(), |part| plan.only(part.into())), talk)
+        }
+        What::Events(EventsArgs { common, seconds, events }) => {
+            let plan = if common.quick {
+                events::Plan::quick(&common.dir)
+            } else {
+                events::Plan::of(&common.dir, *seconds, *events)
+            };
+            events::run(&plan, server, talk)
+        }
+    }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    if (0.1..=600.0).contains(&seconds) {
+        Ok(Duration::from_secs_f64(seconds))
+    } else {
+        Err("must be from 0.1 to 600".to_owned())
+    }
+}

@@ -1,0 +1,143 @@
+//! Sessions that listen: one thread, one `epoll`, as little as possible between the socket and
+//! the clock.
+
+use std::collections::HashMap;
+use std::io::{self, Read};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use handoff_probe::{Load, now};
+use handoff_sevent::{Answer, Frames, Request, Selection};
+use rustix::event::epoll;
+
+use super::register::Session;
+
+/// Messages are small here.
+const FRAME_BYTES_MAX: u32 = 1 << 20;
+const PERIOD_MICROS: i64 = 1_000_000;
+/// What comes before this is the start and not measured.
+const WARM_UP: Duration = Duration::from_millis(1_500);
+const WAKE_UP: epoll::EventFlags = epoll::EventFlags::IN;
+
+/// An event that occurs once a second, and when next.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Due {
+    pub(super) id: i32,
+    /// Microseconds since the Unix epoch.
+    pub(super) next: i64,
+}
+
+/// What listening gave.
+#[derive(Debug)]
+pub(super) struct Lateness {
+    /// How late each notification was.
+    pub(super) load: Load,
+    /// How many there should have been in a second.
+    pub(super) scheduled: f64,
+    /// Notifications that were not the next of their event to their session.
+    pub(super) disorder: u64,
+}
+
+#[derive(Debug)]
+struct Listener {
+    stream: TcpStream,
+    frames: Frames,
+    /// Which occurrence of each event came last.
+    seen: HashMap<i32, i64>,
+}
+
+/// Sessions that listen.
+#[derive(Debug)]
+pub(super) struct Listeners {
+    address: SocketAddr,
+    count: u32,
+    all: Vec<Listener>,
+}
+
+impl Listeners {
+    pub(super) fn connect(address: SocketAddr, count: u32) -> io::Result<Self> {
+        Ok(Self { address, count, all: Vec::new() })
+    }
+
+    /// Opens every session anew, with a filter of one type.
+    pub(super) fn subscribe(&mut self, name: impl Fn(u32) -> String) -> io::Result<()> {
+        self.all.clear();
+        for number in 0..self.count {
+            let mut session = Session::open(self.address)?;
+            let types = vec![name(number)];
+            let answer = session.ask(&Request::Subscribe(Selection { ids: Vec::new(), types }))?;
+            if answer != Answer::FilterUpdated {
+                return Err(io::Error::other(format!("a subscription is answered {answer:?}")));
+            }
+            let stream = session.into_stream();
+            stream.set_nonblocking(true)?;
+            let frames = Frames::new(FRAME_BYTES_MAX);
+            self.all.push(Listener { stream, frames, seen: HashMap::new() });
+        }
+        Ok(())
+    }
+
+    /// Listens for a while.
+    pub(super) fn listen(
+        &mut self,
+        dues: &[Due],
+        rate: u32,
+        time: Duration,
+    ) -> io::Result<Lateness> {
+        let dues: HashMap<i32, i64> = dues.iter().map(|due| (due.id, due.next)).collect();
+        let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        for (number, listener) in self.all.iter().enumerate() {
+            epoll::add(&poll, &listener.stream, epoll::EventData::new_u64(number as u64), WAKE_UP)?;
+        }
+        let mut latencies = Vec::new();
+        let mut disorder = 0;
+        let mut events = Vec::with_capacity(1024);
+        let mut piece = vec![0; 64 << 10];
+        let begun = now();
+        let over = WARM_UP + time;
+        while begun.elapsed() < over {
+            events.clear();
+            let patience = rustix::event::Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+            epoll::wait(&poll, rustix::buffer::spare_capacity(&mut events), Some(&patience))?;
+            for event in &events {
+                let number = usize::try_from(event.data.u64()).unwrap_or(usize::MAX);
+                let Some(listener) = self.all.get_mut(number) else { continue };
+                let read = match listener.stream.read(&mut piece) {
+                    Ok(0) => return Err(io::Error::other("the server closed a session")),
+                    Ok(read) => read,
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+                    Err(error) => return Err(error),
+                };
+                let at = wall_micros();
+                let counts = begun.elapsed() >= WARM_UP;
+                listener.frames.extend(piece.get(..read).unwrap_or_default());
+                while let Some(frame) = listener.frames.next().map_err(io::Error::other)? {
+                    let answer = Answer::decode(&frame).map_err(io::Error::other)?;
+                    let Answer::Notify { id, .. } = answer else { continue };
+                    let Some(next) = dues.get(&id) else { continue };
+                    // The first tells which occurrence it is; the others follow one by one.
+                    let number = match listener.seen.get(&id) {
+                        None => (at - next).div_euclid(PERIOD_MICROS),
+                        Some(last) => last + 1,
+                    };
+                    listener.seen.insert(id, number);
+                    let late = at - (next + number * PERIOD_MICROS);
+                    if late < -PERIOD_MICROS / 2 {
+                        disorder += 1;
+                    }
+                    if counts {
+                        latencies.push(Duration::from_micros(u64::try_from(late).unwrap_or(0)));
+                    }
+                }
+            }
+        }
+        let load = Load::of(latencies, begun.elapsed().saturating_sub(WARM_UP));
+        Ok(Lateness { load, scheduled: f64::from(rate), disorder })
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "lateness is against the clock the server reads")]
+fn wall_micros() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
+}
