@@ -6,6 +6,8 @@
 //! * [`ledger`] is the caller's memory: acknowledged, refused, unknown. [`hunt`] kills victims at
 //!   random moments and lets the ledger judge what the next one finds.
 //! * [`prey`] is a victim as a process, [`small_disk`] a filesystem that can be filled up.
+//! * [`served`] is the real binary as a process, [`sevent`] a client that knows only octets,
+//!   [`reminders`] the hunt on the events room with its own ledger.
 //! * [`fixture`] opens data directories of every format there has been.
 //! * [`workspace`] is what cargo knows of this house.
 
@@ -14,6 +16,9 @@ pub mod hunt;
 pub mod ledger;
 pub mod place;
 pub mod prey;
+pub mod reminders;
+pub mod served;
+pub mod sevent;
 pub mod small_disk;
 pub mod victim;
 pub mod wire;

@@ -26,8 +26,12 @@ pub struct Lair {
     pub data_dir: PathBuf,
     /// Where its stderr is kept.
     pub talk: PathBuf,
+    /// What stands before every argument.
+    pub verb: Option<String>,
     /// More arguments.
     pub arguments: Vec<String>,
+    /// What is in its environment besides.
+    pub environment: Vec<(String, String)>,
 }
 
 /// What comes from a victim.
@@ -58,8 +62,24 @@ impl Lair {
             program: PathBuf::from(program.as_ref()),
             data_dir: place.join("data"),
             talk: place.join("victim.stderr"),
+            verb: None,
             arguments: Vec::new(),
+            environment: Vec::new(),
         }
+    }
+
+    /// The same program asked to do this.
+    #[must_use]
+    pub fn verb(mut self, verb: &str) -> Self {
+        self.verb = Some(verb.to_owned());
+        self
+    }
+
+    /// The same with a variable in its environment.
+    #[must_use]
+    pub fn set(mut self, name: &str, value: &str) -> Self {
+        self.environment.push((name.to_owned(), value.to_owned()));
+        self
     }
 
     /// The same with one more argument.
@@ -78,6 +98,7 @@ impl Lair {
         // ignored in the program that takes the shell's place.
         let mut command = Command::new("sh");
         command.args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""]).arg(&self.program);
+        command.args(&self.verb).envs(self.environment.iter().cloned());
         command.arg("--data-dir").arg(&self.data_dir).args(&self.arguments);
         let talk = File::options().create(true).append(true).open(&self.talk)?;
         let mut child =
@@ -123,6 +144,14 @@ impl Prey {
     /// Whatever the operating system answers.
     pub fn kill(&mut self) -> io::Result<()> {
         self.child.kill()
+    }
+
+    /// Asks it to end (`SIGTERM`).
+    ///
+    /// # Errors
+    /// Whatever the operating system answers.
+    pub fn terminate(&self) -> io::Result<()> {
+        Ok(kill_process(self.pid(), Signal::TERM)?)
     }
 
     /// Freezes it (`SIGSTOP`).

@@ -71,22 +71,14 @@ impl Workspace {
     /// If cargo fails or answers in a form that is not known.
     #[must_use]
     pub fn read() -> Self {
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let output = Command::new(cargo)
-            .args(["metadata", "--format-version", "1", "--locked", "--all-features"])
-            .current_dir(root())
-            .output()
-            .expect("cargo can be started");
-        assert!(
-            output.status.success(),
-            "cargo metadata failed; if Cargo.lock is out of date, run `cargo check`:\n{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo answers JSON");
+        let metadata = cargo(&["metadata", "--format-version", "1", "--locked", "--all-features"]);
+        let metadata: Value = serde_json::from_slice(&metadata).expect("cargo answers JSON");
+        let built = built();
         let members: BTreeSet<&str> =
             list(&metadata, "workspace_members").iter().filter_map(Value::as_str).collect();
         let mut packages: BTreeMap<String, Package> = list(&metadata, "packages")
             .iter()
+            .filter(|entry| built.contains(&(text(entry, "name"), text(entry, "version"))))
             .map(|entry| {
                 let id = text(entry, "id");
                 let package = package(entry, members.contains(id.as_str()));
@@ -94,7 +86,7 @@ impl Workspace {
             })
             .collect();
         for node in list(metadata.get("resolve").expect("cargo resolves"), "nodes") {
-            let user = packages.get_mut(&text(node, "id")).expect("a node is a package");
+            let Some(user) = packages.get_mut(&text(node, "id")) else { continue };
             let links = list(node, "deps").iter().filter(|dep| is_linked(dep));
             user.links.extend(links.map(|dep| text(dep, "pkg")));
         }
@@ -120,6 +112,33 @@ impl Workspace {
         }
         found
     }
+}
+
+/// What is built for some platform, by name and version. The metadata also list what only a
+/// feature that nobody has asked for would bring.
+fn built() -> BTreeSet<(String, String)> {
+    let every = ["--workspace", "--all-features", "--target", "all", "--edges", "normal,build,dev"];
+    let plain = ["--prefix", "none", "--format", "{p}", "--locked"];
+    let tree = cargo(&[&["tree"], &every[..], &plain[..]].concat());
+    String::from_utf8_lossy(&tree)
+        .lines()
+        .filter_map(|line| {
+            let mut words = line.split(' ');
+            Some((words.next()?.to_owned(), words.next()?.strip_prefix('v')?.to_owned()))
+        })
+        .collect()
+}
+
+fn cargo(arguments: &[&str]) -> Vec<u8> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo).args(arguments).current_dir(root()).output();
+    let output = output.expect("cargo can be started");
+    assert!(
+        output.status.success(),
+        "cargo {arguments:?} failed; if Cargo.lock is out of date, run `cargo check`:\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    output.stdout
 }
 
 fn package(entry: &Value, is_member: bool) -> Package {

@@ -9,6 +9,7 @@ use handoff_sim::history::Keep;
 use handoff_sim::scenario::{Scenario, run};
 use handoff_tests::hunt::Hunt;
 use handoff_tests::place::Place;
+use handoff_tests::reminders;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -40,6 +41,8 @@ struct Arguments {
 enum Tortured {
     /// The journal, segments and checkpoints
     Log,
+    /// The events room of the real server
+    Events,
 }
 
 #[derive(Default)]
@@ -62,21 +65,80 @@ struct Sum {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    match (arguments.room, torture(&arguments)) {
-        (Tortured::Log, Ok(sum)) => {
-            print(&sum);
+    let tortured = match arguments.room {
+        Tortured::Log => torture_log(&arguments),
+        Tortured::Events => torture_events(&arguments),
+    };
+    match tortured {
+        Ok(summary) => {
+            print(&summary);
             ExitCode::SUCCESS
         }
-        (Tortured::Log, Err(failure)) => {
+        Err(failure) => {
             eprintln!("{failure}");
             ExitCode::FAILURE
         }
     }
 }
 
-fn torture(arguments: &Arguments) -> Result<Sum, String> {
-    let programs = std::env::current_exe().map_err(|error| format!("where am I? {error}"))?;
-    let programs = programs.parent().unwrap_or(Path::new("."));
+/// Where this program lies, and what it starts.
+fn programs() -> Result<PathBuf, String> {
+    let here = std::env::current_exe().map_err(|error| format!("where am I? {error}"))?;
+    Ok(here.parent().unwrap_or(Path::new(".")).to_owned())
+}
+
+fn torture_events(arguments: &Arguments) -> Result<Summary, String> {
+    let parent = match &arguments.dir {
+        Some(dir) => dir.clone(),
+        None => programs()?.join("torture-data"),
+    };
+    let over = clock() + Duration::from_secs(arguments.for_secs);
+    let (mut bag, mut outcomes) = (reminders::Bag::default(), reminders::Outcomes::default());
+    let mut sum = Sum::default();
+    let mut simulated = arguments.seed;
+    for round in 0.. {
+        let seed = arguments.seed.wrapping_add(round);
+        let mut place = Place::below(&parent).map_err(|error| format!("no directory: {error}"))?;
+        let mut hunt = reminders::Hunt::new(seed, place.path());
+        let mut hunted = Ok(());
+        for _ in 0..LIVES {
+            hunted = hunted.and_then(|()| hunt.life());
+            if hunted.is_err() || clock() >= over {
+                break;
+            }
+        }
+        if let Err(found) = hunted.and_then(|()| hunt.finish()) {
+            place.keep();
+            return Err(format!("{found}\nagain: scripts/torture events --seed {seed}"));
+        }
+        bag += hunt.bag();
+        outcomes += hunt.outcomes();
+        sum.directories += 1;
+        simulate(&mut simulated, &[Scenario::Events], over, &mut sum)?;
+        eprintln!("seed {seed}: {bag:?}, {outcomes:?}");
+        if clock() >= over {
+            break;
+        }
+    }
+    Ok(vec![
+        ("data directories", sum.directories),
+        ("servers killed", bag.kills),
+        ("  before being ready", bag.kills_at_start),
+        ("servers frozen", bag.freezes),
+        ("servers ended", bag.clean_ends),
+        ("registered", outcomes.acknowledged),
+        ("refused by the rules", outcomes.refused),
+        ("unknown, there", outcomes.unknown_there),
+        ("unknown, not there", outcomes.unknown_missing),
+        ("deleted", outcomes.deleted),
+        ("notified", outcomes.notified),
+        ("events looked at", outcomes.looked),
+        ("simulated seeds", sum.seeds),
+    ])
+}
+
+fn torture_log(arguments: &Arguments) -> Result<Summary, String> {
+    let programs = programs()?;
     let victim = programs.join("victim");
     if !victim.is_file() {
         let words = "cargo build -p handoff-tests --bin victim, with this program's profile";
@@ -90,7 +152,7 @@ fn torture(arguments: &Arguments) -> Result<Sum, String> {
         let seed = arguments.seed.wrapping_add(round);
         hunt(seed, &victim, &parent, over, &mut sum)
             .map_err(|failure| format!("{failure}\nagain: scripts/torture log --seed {seed}"))?;
-        simulate(&mut simulated, over, &mut sum)?;
+        simulate(&mut simulated, &Scenario::ALL, over, &mut sum)?;
         eprintln!(
             "seed {seed}: {} kills, {} acknowledged, {} unknown, {} simulated seeds",
             sum.kills,
@@ -102,7 +164,22 @@ fn torture(arguments: &Arguments) -> Result<Sum, String> {
             break;
         }
     }
-    Ok(sum)
+    Ok(vec![
+        ("data directories", sum.directories),
+        ("victims killed", sum.kills),
+        ("  before being ready", sum.kills_at_start),
+        ("victims frozen", sum.freezes),
+        ("victims ended", sum.clean_ends),
+        ("tails cut", sum.torn),
+        ("checkpoints", sum.checkpoints),
+        ("acknowledged", sum.acknowledged),
+        ("refused by the rules", sum.refused),
+        ("turned away", sum.turned_away),
+        ("unknown, there", sum.unknown_there),
+        ("unknown, not there", sum.unknown_missing),
+        ("bodies compared", sum.bodies),
+        ("simulated seeds", sum.seeds),
+    ])
 }
 
 /// One data directory, until time or its lives are over; then everything is read back.
@@ -143,11 +220,16 @@ fn hunt(
     Ok(())
 }
 
-/// Seeds of every world there is, crashes and disk faults included.
-fn simulate(seed: &mut u64, over: Instant, sum: &mut Sum) -> Result<(), String> {
+/// Seeds of these worlds, crashes and disk faults included.
+fn simulate(
+    seed: &mut u64,
+    scenarios: &[Scenario],
+    over: Instant,
+    sum: &mut Sum,
+) -> Result<(), String> {
     let until = over.min(clock() + SEEDS_TIME);
     while clock() < until {
-        for scenario in Scenario::ALL {
+        for scenario in scenarios.iter().copied() {
             run(scenario, *seed, scenario.steps(), Keep::Last).map_err(|it| it.to_string())?;
             sum.seeds += 1;
         }
@@ -156,22 +238,14 @@ fn simulate(seed: &mut u64, over: Instant, sum: &mut Sum) -> Result<(), String> 
     Ok(())
 }
 
+/// What happened, and how often.
+type Summary = Vec<(&'static str, u64)>;
+
 #[expect(clippy::print_stdout, reason = "the summary is what this program is asked for")]
-fn print(sum: &Sum) {
-    println!("data directories      {:>9}", sum.directories);
-    println!("victims killed        {:>9}", sum.kills);
-    println!("  before being ready  {:>9}", sum.kills_at_start);
-    println!("victims frozen        {:>9}", sum.freezes);
-    println!("victims ended         {:>9}", sum.clean_ends);
-    println!("tails cut             {:>9}", sum.torn);
-    println!("checkpoints           {:>9}", sum.checkpoints);
-    println!("acknowledged          {:>9}", sum.acknowledged);
-    println!("refused by the rules  {:>9}", sum.refused);
-    println!("turned away           {:>9}", sum.turned_away);
-    println!("unknown, there        {:>9}", sum.unknown_there);
-    println!("unknown, not there    {:>9}", sum.unknown_missing);
-    println!("bodies compared       {:>9}", sum.bodies);
-    println!("simulated seeds       {:>9}", sum.seeds);
+fn print(summary: &Summary) {
+    for (what, count) in summary {
+        println!("{what:<22}{count:>9}");
+    }
 }
 
 #[expect(clippy::disallowed_methods, reason = "it is asked to run for a time")]

@@ -1,0 +1,30 @@
+//! The real binary, killed at any moment under load: every answered registration is there with
+//! its id, no id is given twice, no occurrence told twice, and counters never grow. The long form
+//! is `scripts/torture events`.
+
+use handoff_tests::place::Place;
+use handoff_tests::reminders::Hunt;
+
+fn thirty_kills(seed: u64) {
+    let place = Place::temporary().expect("the temporary directory takes files");
+    let mut hunt = Hunt::new(seed, place.path());
+    while hunt.bag().kills < 30 {
+        hunt.life().unwrap_or_else(|found| panic!("{found}"));
+    }
+    hunt.finish().unwrap_or_else(|found| panic!("{found}"));
+    let (bag, outcomes) = (hunt.bag(), hunt.outcomes());
+    eprintln!("seed {seed}: {bag:?}, {outcomes:?}");
+    assert!(outcomes.acknowledged > 0 && outcomes.refused > 0, "{outcomes:?}");
+    assert!(outcomes.unknown_there + outcomes.unknown_missing > 0, "{outcomes:?}");
+    assert!(outcomes.notified > 0 && outcomes.deleted > 0, "{outcomes:?}");
+}
+
+#[test]
+fn thirty_kills_lose_no_event_give_no_id_twice_and_tell_nothing_twice() {
+    thirty_kills(1);
+}
+
+#[test]
+fn another_thirty_kills_lose_no_event_give_no_id_twice_and_tell_nothing_twice() {
+    thirty_kills(2);
+}
