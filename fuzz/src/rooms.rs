@@ -1,0 +1,75 @@
+//! Changes and chunks of the rooms on embedded storage.
+
+use std::fmt::Debug;
+
+use bytes::Bytes;
+use handoff_events::Events;
+use handoff_house::House;
+use handoff_store_embedded::Persist;
+
+/// Changes of the events room, one behind the other.
+pub fn events_change(data: &[u8]) {
+    changes::<Events>(data);
+}
+
+/// An octet of how large chunks are, then a chunk of the events room.
+pub fn events_chunk(data: &[u8]) {
+    chunk::<Events>(data);
+}
+
+/// Changes of the house, one behind the other.
+pub fn house_change(data: &[u8]) {
+    changes::<House>(data);
+}
+
+/// An octet of how large chunks are, then a chunk of the house.
+pub fn house_chunk(data: &[u8]) {
+    chunk::<House>(data);
+}
+
+/// Bytes that are read as a change are those the change is written with, to the last bit.
+fn changes<P: Persist>(data: &[u8]) {
+    let mut rest = data;
+    while let Ok((change, behind)) = P::decode_change(rest) {
+        let (taken, left) = rest.split_at(rest.len() - behind.len());
+        assert_eq!(left, behind, "what stands behind a change is left alone");
+        let mut written = Vec::new();
+        P::encode_change(&change, &mut written);
+        assert_eq!(written, taken);
+        P::key(&change);
+        rest = behind;
+    }
+}
+
+/// A chunk that can be restored is a state that can be written and restored again.
+fn chunk<P: Persist>(data: &[u8])
+where
+    P::State: Default + Debug + PartialEq,
+{
+    let Some((&size, chunk)) = data.split_first() else { return };
+    let mut state = P::State::default();
+    if P::restore(&mut state, chunk).is_err() {
+        return;
+    }
+    let whole = snapshots::<P>(&state, usize::MAX);
+    let parts = snapshots::<P>(&state, usize::from(size));
+    assert_eq!(whole.concat(), parts.concat(), "where it is cut changes nothing");
+    let mut again = P::State::default();
+    for part in parts {
+        P::restore(&mut again, &part).expect("what is written is restored");
+    }
+    assert_eq!(again, state);
+}
+
+/// All chunks of a state.
+fn snapshots<P: Persist>(state: &P::State, bytes_max: usize) -> Vec<Bytes> {
+    let mut chunks = Vec::new();
+    let mut from = Bytes::new();
+    loop {
+        let (chunk, next) = P::snapshot(state, &from, bytes_max);
+        chunks.push(chunk);
+        let Some(next) = next else { return chunks };
+        assert!(next > from, "keys ascend");
+        from = next;
+    }
+}
