@@ -104,6 +104,38 @@ fn the_sound_records_of_a_damaged_room_survive_the_trims_of_others() {
     assert!(files.iter().all(|count| *count <= 12), "files pile up: {files:?}");
 }
 
+/// The first round of a file is written again to a fresh one after a kill. That one said it follows
+/// the file it replaces, which is void then, so the next opening took a file for gone and looked
+/// for nothing more in the damaged round before.
+#[test]
+fn what_was_salvaged_once_is_salvaged_again_though_the_next_file_was_written_anew() {
+    const SECOND_FILE: &str = "journal/0001.journal";
+    let memory = Memory::new();
+    let disk: Arc<dyn Disk> = Arc::new(memory.clone());
+    let (journal, ..) = open(&disk, options(1), Start::default());
+    let begun = |path| memory.contents(path).is_some_and(|all| all[BLOCK..].iter().any(|b| *b != 0));
+    let mut rounds = 0;
+    while !begun(SECOND_FILE) {
+        drop(put(&journal, Room::Streams, &[1; 100], Purpose::Accept).unwrap());
+        put_round(&journal, Room::Events, &[2; 100]);
+        rounds += 1;
+    }
+    drop(journal);
+    // Killed before the mark of an idle journal: the second file has one round and nothing else.
+    let blocks = memory.contents(SECOND_FILE).unwrap().len() / BLOCK;
+    zero(&memory, SECOND_FILE, 2..blocks);
+    // The last round of the first file, and in it the record of one room.
+    flip(&memory, FIRST_FILE, (rounds - 1) * BLOCK + IN_RECORD);
+    let mut salvaged = Vec::new();
+    for life in 2..5 {
+        let (_, found, report) = open(&disk, options(life), Start::default());
+        let closed: Vec<Room> = report.closed.iter().map(|(room, _)| *room).collect();
+        assert_eq!(closed, [Room::Streams], "life {life}: {report:?}");
+        salvaged.push(found.iter().filter(|entry| entry.room == Room::Events).count());
+    }
+    assert_eq!(salvaged, [rounds; 3]);
+}
+
 /// A room that is not loaded this time finds its records the next time, whatever others trim.
 #[test]
 fn a_room_that_is_not_loaded_keeps_its_part_of_the_journal() {

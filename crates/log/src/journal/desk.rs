@@ -112,9 +112,12 @@ impl Desk {
         if records.is_empty() {
             return None;
         }
+        // A round has the records of each room in turn, so the last one need not be the latest;
+        // and only a pair that was read together says how the two clocks stood.
         for record in &records {
-            self.now.wall = record.now.wall;
-            self.now.steady = self.now.steady.max(record.now.steady);
+            if record.now.steady >= self.now.steady {
+                self.now = record.now;
+            }
         }
         let mut round =
             Round { position: self.position, counts: self.formed, now: self.now, records };
@@ -264,6 +267,21 @@ mod tests {
             }
             position += round.extent();
         }
+    }
+
+    /// A process that opens goes on from this pair. One made up from two readings, with the
+    /// operator setting the clock in between, would bring every deadline forward by as much.
+    #[test]
+    fn a_round_says_the_latest_time_as_both_clocks_showed_it_together() {
+        use handoff_types::{Steady, Wall};
+        let at = |wall: i64, steady: u64| Now { wall: Wall(wall), steady: Steady(steady) };
+        let mut desk = desk();
+        for (room, now) in [(Room::Streams, at(100, 1)), (Room::House, at(900, 2))] {
+            drop(desk.push(Entry { now, ..entry(room, 10) }));
+        }
+        assert_eq!(desk.form().unwrap().now, at(900, 2));
+        drop(desk.push(Entry { now: at(500, 3), ..entry(Room::Streams, 10) }));
+        assert_eq!(desk.form().unwrap().now, at(500, 3));
     }
 
     #[test]

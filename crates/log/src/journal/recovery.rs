@@ -250,11 +250,17 @@ impl Recovery {
             clock: self.clock,
             entries: self.entries,
         };
+        // A file whose first round is written again elsewhere is void from then on: what comes
+        // follows the file before it, or that one would seem to be gone.
+        let last_number = self.found.used.last().map_or(0, |used| match &unsure {
+            Some(round) if round.position == used.base => used.follows,
+            _ => used.number,
+        });
         let opened = Opened {
             disk: self.disk,
             limits: self.options.limits,
             geometry,
-            last_number: self.found.used.last().map_or(0, |used| used.number),
+            last_number,
             ring: Arc::new(Mutex::new(ring)),
             shelf: self.shelf,
             desk: Desk::new(geometry, end, counts, unsure.as_ref(), clock),
@@ -422,7 +428,7 @@ impl Recovery {
         self.clock = Some(Now { wall: header.now.wall, steady });
         for room in Room::ALL {
             let count = header.counts.get(room.index()).copied().unwrap_or_default();
-            self.need_from(room, count + 1, header.position);
+            self.need_from(room, count.saturating_add(1), header.position);
         }
     }
 
