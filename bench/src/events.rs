@@ -14,9 +14,11 @@
 
 mod http;
 mod listeners;
+mod plain;
 mod register;
 mod server;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
@@ -24,7 +26,8 @@ use std::time::Duration;
 use handoff_probe::{now, overwrite, zero_filled};
 
 use self::listeners::{Due, Lateness, Listeners};
-use self::register::{Batch, Registered};
+use self::plain::Plain;
+use self::register::Batch;
 use self::server::Server;
 use crate::bystanders::Ticks;
 use crate::report::{Goal, Report, Settings};
@@ -35,6 +38,8 @@ use crate::{Failed, Row};
 const DESCRIPTION_BYTES: usize = 32;
 const IDLE_TYPE: &str = "idle";
 const DAY_SECS: f64 = 86_400.0;
+/// Of the events that are listened to.
+const PERIOD_SECS: f64 = 1.0;
 
 /// What is measured, and how long.
 #[derive(Clone, Debug)]
@@ -78,6 +83,37 @@ impl Plan {
     }
 }
 
+/// To how many sessions an occurrence goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fan {
+    One,
+    All,
+}
+
+impl Fan {
+    fn key(self) -> &'static str {
+        match self {
+            Self::One => "single",
+            Self::All => "fanned",
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::One => "each to one session",
+            Self::All => "each to all sessions",
+        }
+    }
+
+    /// The type that a session listens to, and that the `n`-th event has.
+    fn type_of(self, n: u32, sessions: u32) -> String {
+        match self {
+            Self::One => format!("to-{}", n % sessions),
+            Self::All => "to-all".to_owned(),
+        }
+    }
+}
+
 /// Measures, and tells on the way what it is doing.
 ///
 /// # Errors
@@ -86,103 +122,15 @@ pub fn run(plan: &Plan, program: &Path, talk: &dyn Fn(&str)) -> Result<Report, F
     let site = Site::make(&plan.parent, plan.needed_bytes)?;
     let begun = Ticks::now();
     let corner = site.corner("events")?;
-    let mut rows = Vec::new();
-
-    talk("floor: raw sync");
-    let file_bytes = 16 << 20;
-    let file = zero_filled(&corner.file("raw"), file_bytes)?;
-    let raw = overwrite(&file, file_bytes, 4096, plan.time.min(Duration::from_secs(2)))?;
-    let raw_p50 = once(raw.micros_at(0.5));
-    rows.push(Row::new("raw_sync_p50", "raw sync, p50", "µs", &raw_p50));
-
-    talk("server: starting");
     let data = corner.file("data");
+    let mut run = Run { plan, site: &site, talk, rows: Vec::new(), raw: 0.0, healthz: 0.0 };
+    run.raw_sync(&corner.file("raw"))?;
     let mut server = Server::start(program, &data)?;
-    let floor = http::healthz(server.http(), plan.time.min(Duration::from_secs(3)))?;
-    let healthz_p50 = once(floor.micros_at(0.5));
-    rows.push(Row::new("healthz_p50", "GET /healthz, p50", "µs", &healthz_p50));
-    rows.push(Row::new("healthz_p99", "GET /healthz, p99", "µs", &once(floor.micros_at(0.99))));
-    rows.push(Row::new("healthz_rate", "GET /healthz, one connection", "/s", &once(floor.rate())));
-
-    talk("register: one at a time");
-    let single = register::one_at_a_time(server.events(), plan.time.min(Duration::from_secs(3)))?;
-    let sum = raw_p50.median().zip(healthz_p50.median()).map(|(raw, healthz)| raw + healthz);
-    rows.push(
-        Row::new(
-            "register_1_p50",
-            "register, one in flight, p50",
-            "µs",
-            &once(single.micros_at(0.5)),
-        )
-        .floor("sync + healthz", &sum.into_iter().collect()),
-    );
-    rows.push(Row::new(
-        "register_1_p99",
-        "register, one in flight, p99",
-        "µs",
-        &once(single.micros_at(0.99)),
-    ));
-
-    talk(&format!("register: {} events, pipelined", plan.events));
-    let before = server.resident_bytes();
-    let flushes = site.flushes.and_then(|flushes| flushes.count());
-    let Registered { took, .. } = register::pipelined(server.events(), plan.events)?;
-    let flushed = site.flushes.and_then(|flushes| flushes.count()).zip(flushes);
-    let count = f64::from(plan.events);
-    rows.push(
-        Row::new("register_rate", "register, pipelined", "/s", &once(count / took.as_secs_f64()))
-            .floor("healthz, one connection", &once(floor.rate())),
-    );
-    let per_ack = flushed.map(|(after, before)| after.saturating_sub(before) as f64 / count);
-    rows.push(Row::new(
-        "register_flushes",
-        "device flushes per acknowledgement",
-        "",
-        &per_ack.into_iter().collect(),
-    ));
-    let memory = server.resident_bytes().zip(before);
-    let each = memory.map(|(after, before)| after.saturating_sub(before) as f64 / count);
-    rows.push(
-        Row::new("event_bytes", "memory of an event", "B", &each.into_iter().collect())
-            .goal(Goal::AtMost(300.0)),
-    );
-
-    let idle = server.processor_share(plan.time.min(Duration::from_secs(5)));
-    rows.push(Row::new(
-        "idle_processor",
-        "processor of the idle server",
-        "%",
-        &idle.into_iter().collect(),
-    ));
-
-    talk(&format!(
-        "lateness: {} sessions, {} occurrences/s, each to one",
-        plan.sessions, plan.single_rate
-    ));
-    let mut listeners = Listeners::connect(server.events(), plan.sessions)?;
-    listeners.subscribe(|session| format!("to-{session}"))?;
-    let sessions = plan.sessions;
-    let single = Batch::paced(plan.single_rate, move |n| format!("to-{}", n % sessions));
-    let lateness = measure(&server, &mut listeners, &single, plan.single_rate, plan.time)?;
-    rows.extend(lateness_rows("single", "each to one session", &lateness, Some(5.0)));
-    let slow = http::healthz(server.http(), Duration::from_secs(1))?;
-    rows.push(Row::new(
-        "healthz_loaded_p99",
-        "GET /healthz meanwhile, p99",
-        "µs",
-        &once(slow.micros_at(0.99)),
-    ));
-    register::delete_types(server.events(), (0..sessions).map(|n| format!("to-{n}")).collect())?;
-
-    talk(&format!("fan-out: {} occurrences/s, each to all {}", plan.fanned_rate, plan.sessions));
-    listeners.subscribe(|_| "to-all".to_owned())?;
-    let fanned = Batch::paced(plan.fanned_rate, |_| "to-all".to_owned());
-    let expected = plan.fanned_rate * plan.sessions;
-    let lateness = measure(&server, &mut listeners, &fanned, expected, plan.time)?;
-    rows.extend(lateness_rows("fanned", "each to all sessions", &lateness, Some(5.0)));
-    register::delete_types(server.events(), vec!["to-all".to_owned()])?;
-    drop(listeners);
-
+    run.healthz(&server)?;
+    run.register(&server)?;
+    run.idle(&server);
+    run.listen(&server, Fan::One, plan.single_rate)?;
+    run.listen(&server, Fan::All, plan.fanned_rate)?;
     talk("recovery: kill -9, start again");
     let mut recoveries = Samples::default();
     for _ in 0..3 {
@@ -191,80 +139,164 @@ pub fn run(plan: &Plan, program: &Path, talk: &dyn Fn(&str)) -> Result<Report, F
         server = Server::start(program, &data)?;
         recoveries.push(begun.elapsed().as_secs_f64());
     }
-    let there = http::events(server.http())?;
-    if there < u64::from(plan.events) {
-        return Err(Failed::Broke(std::io::Error::other(format!(
-            "{there} events after the restart, {} were acknowledged",
-            plan.events
-        ))));
-    }
-    rows.push(
-        Row::new("recovery_seconds", "kill -9 to ready", "s", &recoveries).goal(Goal::AtMost(3.0)),
-    );
-    let memory = server.resident_bytes().map(|bytes| bytes as f64 / 1e6);
-    rows.push(Row::new(
-        "recovered_memory",
-        "memory of the server then",
-        "MB",
-        &memory.into_iter().collect(),
-    ));
+    run.recovered(&server, &recoveries)?;
     server.stop()?;
-
     let others = Ticks::now().zip(begun).map(|(now, begun)| now.others_since(begun));
     // The server is another process and counts as somebody else.
-    rows.push(Row::new(
-        "bystanders",
-        "processors busy outside this client",
-        "%",
-        &others.into_iter().collect(),
-    ));
+    run.row("bystanders", "processors busy outside this client", "%", others);
     let settings = Settings {
         seconds: plan.time.as_secs_f64(),
         repeats: 1,
         payload_bytes: DESCRIPTION_BYTES,
         processors: thread::available_parallelism().map_or(1, usize::from),
     };
-    Ok(Report { bench: "events", settings, rows })
+    Ok(Report { bench: "events", settings, rows: run.rows })
 }
 
-/// Registers events that occur once a second and listens to them.
-fn measure(
-    server: &Server,
-    listeners: &mut Listeners,
-    batch: &Batch,
-    rate: u32,
-    time: Duration,
-) -> Result<Lateness, Failed> {
-    let ids = register::paced(server.events(), batch)?;
-    let dues: Vec<Due> = http::dues(server.http(), &ids)?;
-    Ok(listeners.listen(&dues, rate, time)?)
+struct Run<'a> {
+    plan: &'a Plan,
+    site: &'a Site,
+    talk: &'a dyn Fn(&str),
+    rows: Vec<Row>,
+    /// The floors, p50 in microseconds.
+    raw: f64,
+    healthz: f64,
 }
 
-fn lateness_rows(key: &str, name: &str, lateness: &Lateness, goal_ms: Option<f64>) -> Vec<Row> {
-    let row = |what: &str, share: f64| {
-        let millis = once(lateness.load.micros_at(share) / 1_000.0);
-        Row::new(format!("{key}_{what}"), format!("lateness, {name}, {what}"), "ms", &millis)
-    };
-    let p99 = row("p99", 0.99);
-    vec![
-        Row::new(
-            format!("{key}_rate"),
-            format!("notifications, {name}"),
+impl Run<'_> {
+    fn row(&mut self, key: &str, name: &str, unit: &'static str, value: impl Into<Option<f64>>) {
+        self.rows.push(row(key, name, unit, value));
+    }
+
+    /// No longer than this, where a short time tells as much.
+    fn at_most(&self, secs: u64) -> Duration {
+        self.plan.time.min(Duration::from_secs(secs))
+    }
+
+    fn raw_sync(&mut self, path: &Path) -> Result<(), Failed> {
+        (self.talk)("floor: raw sync");
+        let file_bytes = 16 << 20;
+        let file = zero_filled(path, file_bytes)?;
+        let raw = overwrite(&file, file_bytes, 4096, self.at_most(2))?;
+        self.raw = raw.micros_at(0.5);
+        self.row("raw_sync_p50", "raw sync, p50", "µs", self.raw);
+        Ok(())
+    }
+
+    fn healthz(&mut self, server: &Server) -> Result<(), Failed> {
+        (self.talk)("floor: GET /healthz");
+        let load = http::healthz(server.http(), self.at_most(3))?;
+        self.healthz = load.micros_at(0.5);
+        self.row("healthz_p50", "GET /healthz, p50", "µs", self.healthz);
+        self.row("healthz_p99", "GET /healthz, p99", "µs", load.micros_at(0.99));
+        self.row("healthz_rate", "GET /healthz, one connection", "/s", load.rate());
+        Ok(())
+    }
+
+    fn register(&mut self, server: &Server) -> Result<(), Failed> {
+        (self.talk)("register: one at a time");
+        let single = register::one_at_a_time(server.events(), self.at_most(3))?;
+        let floor = once(self.raw + self.healthz);
+        let p50 =
+            row("register_1_p50", "register, one in flight, p50", "µs", single.micros_at(0.5));
+        self.rows.push(p50.floor("sync + healthz", &floor));
+        self.row("register_1_p99", "register, one in flight, p99", "µs", single.micros_at(0.99));
+
+        let events = self.plan.events;
+        (self.talk)(&format!("register: {events} events, pipelined"));
+        let flushes = || self.site.flushes.and_then(|flushes| flushes.count());
+        let (memory, flushed) = (server.resident_bytes(), flushes());
+        let took = register::pipelined(server.events(), events)?;
+        let per_event = |after: Option<u64>, before: Option<u64>| {
+            let (after, before) = after.zip(before)?;
+            Some(after.saturating_sub(before) as f64 / f64::from(events))
+        };
+        let flushed = per_event(flushes(), flushed);
+        let each = per_event(server.resident_bytes(), memory);
+        let rate = f64::from(events) / took.as_secs_f64();
+        self.row("register_rate", "register, pipelined", "/s", rate);
+        self.row("register_flushes", "device flushes per acknowledgement", "", flushed);
+        let bytes = row("event_bytes", "memory of an event", "B", each);
+        self.rows.push(bytes.goal(Goal::AtMost(300.0)));
+        Ok(())
+    }
+
+    fn idle(&mut self, server: &Server) {
+        (self.talk)("idle");
+        let share = server.processor_share(self.at_most(5));
+        self.row("idle_processor", "processor of the idle server", "%", share);
+    }
+
+    fn listen(&mut self, server: &Server, fan: Fan, rate: u32) -> Result<(), Failed> {
+        let sessions = self.plan.sessions;
+        let name = fan.name();
+        (self.talk)(&format!("lateness: {rate} occurrences/s, {name} of {sessions}"));
+        let plain = Plain::start(sessions, rate, fan)?;
+        let mut listeners = Listeners::connect(plain.address(), sessions)?;
+        listeners.subscribe(|n| fan.type_of(n, sessions))?;
+        let floor = listeners.listen(&plain.begin(), self.plan.time)?;
+        drop(plain);
+
+        let mut listeners = Listeners::connect(server.events(), sessions)?;
+        listeners.subscribe(|n| fan.type_of(n, sessions))?;
+        let batch = Batch::paced(rate, move |n| fan.type_of(n, sessions));
+        let ids = register::paced(server.events(), &batch)?;
+        let dues: Vec<Due> = http::dues(server.http(), &ids)?;
+        let lateness = listeners.listen(&dues, self.plan.time)?;
+        if fan == Fan::One {
+            let loaded = http::healthz(server.http(), Duration::from_secs(1))?;
+            let p99 = loaded.micros_at(0.99);
+            self.row("healthz_loaded_p99", "GET /healthz meanwhile, p99", "µs", p99);
+        }
+        let types: BTreeSet<String> = (0..rate).map(|n| fan.type_of(n, sessions)).collect();
+        register::delete_types(server.events(), types.into_iter().collect())?;
+        self.lateness(fan, rate, &lateness, &floor);
+        Ok(())
+    }
+
+    fn lateness(&mut self, fan: Fan, rate: u32, lateness: &Lateness, floor: &Lateness) {
+        let (key, name) = (fan.key(), fan.name());
+        let scheduled = rate * if fan == Fan::All { self.plan.sessions } else { 1 };
+        let told = row(
+            &format!("{key}_rate"),
+            &format!("notifications, {name}"),
             "/s",
-            &once(lateness.load.rate()),
-        )
-        .floor("scheduled", &once(lateness.scheduled)),
-        row("p50", 0.5),
-        goal_ms.map_or(p99.clone(), |goal| p99.goal(Goal::AtMost(goal))),
-        row("p99.9", 0.999),
-        Row::new(
-            format!("{key}_out_of_order"),
-            format!("out of order or twice, {name}"),
-            "",
-            &once(lateness.disorder as f64),
-        )
-        .goal(Goal::AtMost(0.0)),
-    ]
+            lateness.load.rate(),
+        );
+        self.rows.push(told.floor("scheduled", &once(f64::from(scheduled))));
+        for (what, share, goal) in
+            [("p50", 0.5, None), ("p99", 0.99, Some(5.0)), ("p99.9", 0.999, None)]
+        {
+            let millis = |of: &Lateness| of.load.micros_at(share) / 1_000.0;
+            let name = format!("lateness, {name}, {what}");
+            let row = row(&format!("{key}_{what}"), &name, "ms", millis(lateness));
+            let row = row.floor("plain writes", &once(millis(floor)));
+            self.rows.push(goal.map_or(row.clone(), |goal| row.goal(Goal::AtMost(goal))));
+        }
+        let disorder = lateness.disorder as f64;
+        let name = format!("out of order or twice, {name}");
+        let row = row(&format!("{key}_out_of_order"), &name, "", disorder);
+        self.rows.push(row.goal(Goal::AtMost(0.0)));
+    }
+
+    fn recovered(&mut self, server: &Server, recoveries: &Samples) -> Result<(), Failed> {
+        let there = http::events(server.http())?;
+        if there < u64::from(self.plan.events) {
+            return Err(Failed::Broke(std::io::Error::other(format!(
+                "{there} events after the restart, {} were acknowledged",
+                self.plan.events
+            ))));
+        }
+        let row = Row::new("recovery_seconds", "kill -9 to ready", "s", recoveries);
+        self.rows.push(row.goal(Goal::AtMost(3.0)));
+        let memory = server.resident_bytes().map(|bytes| bytes as f64 / 1e6);
+        self.row("recovered_memory", "memory of the server then", "MB", memory);
+        Ok(())
+    }
+}
+
+fn row(key: &str, name: &str, unit: &'static str, value: impl Into<Option<f64>>) -> Row {
+    Row::new(key, name, unit, &value.into().into_iter().collect())
 }
 
 fn once(value: f64) -> Samples {

@@ -32,8 +32,6 @@ pub(super) struct Due {
 pub(super) struct Lateness {
     /// How late each notification was.
     pub(super) load: Load,
-    /// How many there should have been in a second.
-    pub(super) scheduled: f64,
     /// Notifications that were not the next of their event to their session.
     pub(super) disorder: u64,
 }
@@ -78,12 +76,7 @@ impl Listeners {
     }
 
     /// Listens for a while.
-    pub(super) fn listen(
-        &mut self,
-        dues: &[Due],
-        rate: u32,
-        time: Duration,
-    ) -> io::Result<Lateness> {
+    pub(super) fn listen(&mut self, dues: &[Due], time: Duration) -> io::Result<Lateness> {
         let dues: HashMap<i32, i64> = dues.iter().map(|due| (due.id, due.next)).collect();
         let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         for (number, listener) in self.all.iter().enumerate() {
@@ -132,12 +125,12 @@ impl Listeners {
             }
         }
         let load = Load::of(latencies, begun.elapsed().saturating_sub(WARM_UP));
-        Ok(Lateness { load, scheduled: f64::from(rate), disorder })
+        Ok(Lateness { load, disorder })
     }
 }
 
 #[expect(clippy::disallowed_methods, reason = "lateness is against the clock the server reads")]
-fn wall_micros() -> i64 {
+pub(super) fn wall_micros() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
 }

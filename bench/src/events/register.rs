@@ -9,7 +9,7 @@ use bytes::BytesMut;
 use handoff_probe::{Load, now};
 use handoff_sevent::{Answer, Event, Frames, Request, Selection};
 
-use super::{DAY_SECS, DESCRIPTION_BYTES, IDLE_TYPE};
+use super::{DAY_SECS, DESCRIPTION_BYTES, IDLE_TYPE, PERIOD_SECS};
 
 /// Sessions that register at once.
 const SESSIONS: u32 = 8;
@@ -83,12 +83,6 @@ fn event(name: &str, period: f64) -> Request {
     }
 }
 
-/// What was registered.
-#[derive(Debug)]
-pub(super) struct Registered {
-    pub(super) took: Duration,
-}
-
 /// One session, one request at a time.
 pub(super) fn one_at_a_time(address: SocketAddr, time: Duration) -> io::Result<Load> {
     let mut session = Session::open(address)?;
@@ -105,8 +99,8 @@ pub(super) fn one_at_a_time(address: SocketAddr, time: Duration) -> io::Result<L
     Ok(Load::of(latencies, begun.elapsed()))
 }
 
-/// Several sessions, each with many requests underway.
-pub(super) fn pipelined(address: SocketAddr, events: u32) -> io::Result<Registered> {
+/// Several sessions, each with many requests underway. How long it takes.
+pub(super) fn pipelined(address: SocketAddr, events: u32) -> io::Result<Duration> {
     let begun = now();
     let threads: Vec<_> = (0..SESSIONS)
         .map(|number| {
@@ -117,7 +111,7 @@ pub(super) fn pipelined(address: SocketAddr, events: u32) -> io::Result<Register
     for thread in threads {
         thread.join().map_err(|_| io::Error::other("a session's thread panicked"))??;
     }
-    Ok(Registered { took: begun.elapsed() })
+    Ok(begun.elapsed())
 }
 
 /// A full window goes out, then half a window whenever half a window was answered.
@@ -162,7 +156,7 @@ pub(super) fn paced(address: SocketAddr, batch: &Batch) -> io::Result<Vec<i32>> 
         let due = f64::from(batch.count) * begun.elapsed().as_secs_f64();
         let before = sent;
         while sent < batch.count && f64::from(sent) <= due {
-            session.put(&event(&(batch.name)(sent), 1.0));
+            session.put(&event(&(batch.name)(sent), PERIOD_SECS));
             sent += 1;
         }
         session.send()?;

@@ -24,7 +24,15 @@ impl Server {
     /// Starts a server and waits until it says that it is ready.
     pub(super) fn start(program: &Path, data: &Path) -> io::Result<Self> {
         let mut child = Command::new(program)
-            .args(["serve", "--json", "--listen", "127.0.0.1:0", "--events-listen", "127.0.0.1:0"])
+            .args([
+                "serve",
+                "--json",
+                "--quiet",
+                "--listen",
+                "127.0.0.1:0",
+                "--events-listen",
+                "127.0.0.1:0",
+            ])
             .arg("--data-dir")
             .arg(data)
             .env("HANDOFF_SERVER__LOG_LEVEL", "warn")
