@@ -63,8 +63,8 @@ pub enum CatchUp {
 pub struct Tardiness {
     /// `events.catch_up`
     pub catch_up: CatchUp,
-    /// `events.catch_up_max`: how many late occurrences one command tells under [`CatchUp::All`]
-    /// at most; the rest is skipped and counted. The shell passes what is left of it.
+    /// `events.catch_up_max`: how many late occurrences one command tells at most; the rest is
+    /// skipped and counted. The shell passes what is left of it.
     pub catch_up_max: u64,
     /// `events.late_secs_max`: an occurrence later than this is missed also while the server
     /// runs: the machine slept, or the process was stopped.

@@ -93,16 +93,14 @@ impl Happening {
         let missed = course.overdue(self.now, self.missed_by, left);
         let late = match self.catch_up {
             CatchUp::Skip => 0,
-            CatchUp::Once => missed.min(1),
+            CatchUp::Once => missed.min(1).min(self.late_left),
             CatchUp::All => missed.min(self.late_left),
         };
         let in_time = (due - missed).min(self.in_time_left);
         let (skipped, count) = (missed - late, missed + in_time);
         if count > 0 {
             self.occur(id, event, course, Share { skipped, missed, count, left });
-            if self.catch_up == CatchUp::All {
-                self.late_left -= late;
-            }
+            self.late_left -= late;
             self.in_time_left -= in_time;
             self.late += late;
         }

@@ -12,7 +12,7 @@
 use std::fmt;
 use std::process::ExitCode;
 
-use handoff_sdk::Error as ClientError;
+use handoff_sdk::{Error as ClientError, Outcome};
 use handoff_types::Code;
 
 /// How a command ends.
@@ -77,6 +77,20 @@ impl Failure {
     }
 }
 
+impl Failure {
+    /// What became of a request that changes something. "Try again later" would be an invitation
+    /// to do it twice when nobody knows whether it was done.
+    pub(crate) fn of_change(error: ClientError) -> Self {
+        let is_unknown = error.outcome() == Outcome::Unknown;
+        let failure = Self::from(error);
+        if is_unknown {
+            let remedy = "it may have been done: look before you repeat it";
+            return Self { exit: Exit::Failed, ..failure }.remedy(remedy);
+        }
+        failure
+    }
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.what)?;
@@ -138,6 +152,7 @@ pub(crate) fn of_code(code: Code) -> Exit {
         | Code::RequestTooLarge
         | Code::TokenMissing
         | Code::TokenUnknown
+        | Code::ForeignHost
         | Code::OutOfScope
         | Code::EventInvalid
         | Code::EventsFull

@@ -94,6 +94,16 @@ impl Gatekeeper {
         Self { house }
     }
 
+    /// Whether somebody who was let in would be again: their token is neither revoked nor expired.
+    #[must_use]
+    pub fn still_admits(&self, caller: &Caller) -> bool {
+        match (&self.house, &caller.held) {
+            (Some(house), Some(held)) => house.find(&held.token.digest).is_some(),
+            (None, _) => true,
+            (Some(_), None) => false,
+        }
+    }
+
     /// Lets somebody in, by the token they brought.
     ///
     /// # Errors

@@ -24,7 +24,6 @@ use tokio::net::TcpListener;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::AbortOnDropHandle;
 use tracing::{error, info, warn};
 
 use self::signals::{Signals, Told};
@@ -106,11 +105,11 @@ pub enum ServeError {
         "the disk failed the journal and kept failing it: {0}; look at the kernel log and at the disk, then start again: it recovers by itself, and nothing that was acknowledged is lost"
     )]
     JournalStopped(Arc<io::Error>),
-    /// A room is gone.
+    /// A part of the server is gone.
     #[error(
-        "the {0} room ended by a mistake of ours; the log says where. Start again: nothing that was acknowledged is lost"
+        "{0} ended by a mistake of ours; the log says where. Start again: nothing that was acknowledged is lost"
     )]
-    RoomGone(Room),
+    Gone(&'static str),
     /// It was told a second time to stop and left what was begun.
     #[error("told twice to stop: what was begun was left; nothing acknowledged is lost")]
     Hurried,
@@ -123,7 +122,7 @@ impl ServeError {
         match self {
             Self::Start(error) => error.code(),
             Self::JournalStopped(_) => Code::JournalClosed,
-            Self::RoomGone(_) => Code::Internal,
+            Self::Gone(_) => Code::Internal,
             Self::Hurried => Code::ServerStopping,
         }
     }
@@ -169,20 +168,20 @@ pub async fn run(settings: Settings, hooks: Hooks) -> Result<(), ServeError> {
     };
     let Some(foundation) = server.foundation().await? else { return Ok(()) };
     let keep = server.furnish(foundation)?;
-    let ended = match server.open(sockets.events, keep.facts(begun)).await {
+    let ended = match server.open(sockets.events, &keep, begun).await {
         Ok(true) => {
             ready(&server.bound);
             server.serve(&keep).await
         }
         Ok(false) => Ok(()),
-        Err(error) => Err(error.into()),
+        Err(error) => Err(error),
     };
     server.stop(keep, ended).await
 }
 
 /// A listener at work.
 struct Door {
-    task: AbortOnDropHandle<()>,
+    task: Labour,
     stop: CancellationToken,
 }
 
@@ -191,14 +190,13 @@ impl Door {
         serve: impl FnOnce(CancellationToken) -> F,
     ) -> Self {
         let stop = CancellationToken::new();
-        let task = AbortOnDropHandle::new(tokio::spawn(serve(stop.clone())));
+        let task = Labour::of(tokio::spawn(serve(stop.clone())));
         Self { task, stop }
     }
 
-    async fn close(self) {
+    async fn close(mut self) {
         self.stop.cancel();
-        // A panic there has been reported by itself.
-        drop(self.task.await);
+        self.task.ended().await;
     }
 }
 
@@ -236,18 +234,10 @@ struct Keep {
 }
 
 impl Keep {
-    /// What the API shows of a server once it is open.
-    fn facts(
-        &self,
-        begun: Instant,
-    ) -> impl FnOnce(Vec<(&'static str, SocketAddr)>) -> http::Facts + use<> {
-        let (clock, recovery) = (self.clock.clone(), self.report.clone());
-        move |listeners| http::Facts {
-            started: clock.wall(),
-            listeners,
-            recovery,
-            opening: begun.elapsed(),
-        }
+    /// Leaves the journal as it is. Its drop would wait for a disk that may never answer, and until
+    /// the process ends nobody else may have the directory.
+    fn abandon(self) {
+        std::mem::forget(self);
     }
 }
 
@@ -325,26 +315,26 @@ impl Server {
     async fn open(
         &mut self,
         events_socket: Option<TcpListener>,
-        facts: impl FnOnce(Vec<(&'static str, SocketAddr)>) -> http::Facts,
-    ) -> Result<bool, StartError> {
+        keep: &Keep,
+        begun: Instant,
+    ) -> Result<bool, ServeError> {
         self.readiness.set_phase(Phase::Starting("catching up with what was missed".to_owned()));
         if let Some((_, work)) = &mut self.events {
             tokio::select! {
                 () = work.resumed() => {}
                 () = self.signals.stop() => return Ok(false),
+                fault = watch::watch(&keep.watermark, &keep.journal, &self.readiness) => {
+                    return Err(ServeError::JournalStopped(fault));
+                }
             }
         }
         let house = self.house.as_ref().map(|house| house.room.clone());
         make_first_token(&self.settings.auth, house).await?;
-        self.open_doors(events_socket, facts);
+        self.open_doors(events_socket, keep, begun);
         Ok(true)
     }
 
-    fn open_doors(
-        &mut self,
-        events_socket: Option<TcpListener>,
-        facts: impl FnOnce(Vec<(&'static str, SocketAddr)>) -> http::Facts,
-    ) {
+    fn open_doors(&mut self, events_socket: Option<TcpListener>, keep: &Keep, begun: Instant) {
         let house = self.house.as_ref().map(|house| house.room.clone());
         let gate = Gatekeeper::new(house.clone().filter(|_| self.settings.auth.enabled));
         let events = self.events.as_ref().map(|(room, _)| room.clone());
@@ -352,8 +342,13 @@ impl Server {
         self.bound.events.take_if(|_| events.is_none());
         let mut listeners = vec![("http", self.bound.http)];
         listeners.extend(self.bound.events.map(|address| ("events", address)));
-        let facts = facts(listeners);
-        let opening = facts.opening;
+        let opening = begun.elapsed();
+        let facts = http::Facts {
+            started: keep.clock.wall(),
+            listeners,
+            recovery: keep.report.clone(),
+            opening,
+        };
         self.app.open(http::Rooms { events: events.clone(), house, gate: gate.clone(), facts });
         if let (Some(socket), Some(room)) = (events_socket, events) {
             let certificates = self.certificates.as_ref().filter(|_| self.settings.events.tls);
@@ -362,6 +357,7 @@ impl Server {
                 gate,
                 tls: certificates.map(|held| held.server_config(&[])),
                 greeting_max: self.settings.server.header_time_max,
+                stall_max: sevent::STALL_MAX,
             };
             self.sevent = Some(Door::open(|stop| sevent::serve(socket, parts, stop)));
         }
@@ -376,14 +372,18 @@ impl Server {
             let told = tokio::select! {
                 biased;
                 told = self.signals.next() => told,
-                fault = watch::watch(&keep.watermark, &keep.journal) => {
+                fault = watch::watch(&keep.watermark, &keep.journal, &self.readiness) => {
                     return Err(ServeError::JournalStopped(fault));
                 }
-                () = gone(self.events.as_mut().map(|(_, work)| work.ended())) => {
-                    return Err(ServeError::RoomGone(Room::Events));
+                () = ended(self.events.as_mut().map(|(_, work)| work.ended())) => {
+                    return Err(ServeError::Gone("the events room"));
                 }
-                () = gone(self.house.as_mut().map(|house| house.task.ended())) => {
-                    return Err(ServeError::RoomGone(Room::House));
+                () = ended(self.house.as_mut().map(|house| house.task.ended())) => {
+                    return Err(ServeError::Gone("the house"));
+                }
+                () = self.http.task.ended() => return Err(ServeError::Gone("the HTTP listener")),
+                () = ended(self.sevent.as_mut().map(|door| door.task.ended())) => {
+                    return Err(ServeError::Gone("the sevent listener"));
                 }
             };
             match told {
@@ -461,10 +461,14 @@ impl Server {
         };
         let finished = tokio::select! {
             finished = work => finished,
-            () = signals.hurry() => return ended.and(Err(ServeError::Hurried)),
+            () = signals.hurry() => {
+                keep.abandon();
+                return ended.and(Err(ServeError::Hurried));
+            }
         };
         if !finished {
             warn!("the journal did not finish in time; the next start recovers");
+            keep.abandon();
             return ended;
         }
         // Its threads are joined, so not on a thread that others need.
@@ -483,7 +487,8 @@ async fn make_first_token(
     auth: &settings::Auth,
     house: Option<HouseRoom>,
 ) -> Result<(), StartError> {
-    let (Some(file), Some(house)) = (&auth.bootstrap_token_file, house) else { return Ok(()) };
+    let file = auth.bootstrap_token_file.as_ref().filter(|_| auth.enabled);
+    let (Some(file), Some(house)) = (file, house) else { return Ok(()) };
     match bootstrap(&house, file).await? {
         Bootstrapped::Made(token) => info!(token = &*token.0, "the first token was made"),
         Bootstrapped::There(_) => {}
@@ -492,7 +497,7 @@ async fn make_first_token(
 }
 
 /// Ends when the task does; never if there is none.
-async fn gone(task: Option<impl Future<Output = ()>>) {
+async fn ended(task: Option<impl Future<Output = ()>>) {
     match task {
         Some(task) => task.await,
         None => std::future::pending().await,

@@ -45,6 +45,9 @@ const FAREWELL: Duration = Duration::from_secs(1);
 /// How long to wait before a system that gives no connection is asked again.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// See [`Parts::stall_max`].
+pub const STALL_MAX: Duration = Duration::from_secs(30);
+
 /// The least that sessions share; below that a single request would not fit.
 const MEMORY_MIN: usize = 1 << 20;
 
@@ -58,6 +61,7 @@ struct Door {
     memory_max: usize,
     /// How long a handshake and a first message may take.
     greeting_max: Duration,
+    stall_max: Duration,
 }
 
 /// What the listener needs.
@@ -71,17 +75,19 @@ pub struct Parts {
     pub tls: Option<Arc<ServerConfig>>,
     /// How long a handshake and a first message with a token may take.
     pub greeting_max: Duration,
+    /// How long nothing of what is ready for a session may be taken before it is closed.
+    pub stall_max: Duration,
 }
 
 /// Serves sessions on a listener until told to stop. Then nothing more is accepted, requests that
 /// were taken are answered and sessions closed; when that is done, so is this. How long it may
 /// take is the caller's decision: dropped, everything ends at once.
 pub async fn serve(listener: TcpListener, parts: Parts, stop: CancellationToken) {
-    let Parts { room, gate, tls, greeting_max } = parts;
+    let Parts { room, gate, tls, greeting_max, stall_max } = parts;
     let wanted = room.settings().answers_bytes_max.max(MEMORY_MIN);
     let memory_max = wanted.min(u32::MAX as usize).min(Semaphore::MAX_PERMITS);
     let memory = Arc::new(Semaphore::new(memory_max));
-    let door = Arc::new(Door { room, gate, memory, memory_max, greeting_max });
+    let door = Arc::new(Door { room, gate, memory, memory_max, greeting_max, stall_max });
     let tls = tls.map(TlsAcceptor::from);
     let (mut sessions, mut farewells) = (JoinSet::new(), JoinSet::new());
     loop {

@@ -251,11 +251,12 @@ async fn one_connection_too_many_is_told_so_and_closed() {
     let mut kept = Vec::new();
     for _ in 0..2 {
         let mut stream = TcpStream::connect(shell.address).await.unwrap();
-        stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+        stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
         until(&mut stream, "ok\n").await;
         kept.push(stream);
     }
-    let refused = converse(shell.address, b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    let refused =
+        converse(shell.address, b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
     assert!(refused.starts_with("HTTP/1.1 503 Service Unavailable\r\n"), "{refused}");
     assert!(refused.contains("application/problem+json") && refused.contains("server.busy"));
     assert!(refused.contains("\r\nretry-after: 1\r\n") && refused.contains("connection: close"));
@@ -265,14 +266,14 @@ async fn one_connection_too_many_is_told_so_and_closed() {
 
     // Those that are open go on, and one that leaves makes room.
     let first = &mut kept[0];
-    first.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    first.write_all(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
     let metrics = until(first, "# EOF").await;
     assert!(metrics.contains("handoff_http_turned_away_connections_total 2\n"), "{metrics}");
     assert!(metrics.contains("handoff_http_connections 2\n"), "{metrics}");
     assert!(metrics.contains("handoff_http_connections_max 2\n"), "{metrics}");
     let mut second = kept.pop().unwrap();
     second
-        .write_all(b"GET /healthz HTTP/1.1\r\nconnection: close\r\nhost: x\r\n\r\n")
+        .write_all(b"GET /healthz HTTP/1.1\r\nconnection: close\r\nhost: localhost\r\n\r\n")
         .await
         .unwrap();
     until_closed(&mut second).await;
@@ -303,7 +304,7 @@ async fn whoever_is_too_slow_with_a_head_is_cut_off() {
     }
     // Also between two requests.
     let mut stream = TcpStream::connect(shell.address).await.unwrap();
-    stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
     until(&mut stream, "ok\n").await;
     stream.write_all(b"GET /healthz").await.unwrap();
     assert_eq!(until_closed(&mut stream).await, "");
@@ -316,7 +317,7 @@ async fn an_idle_connection_outlives_the_time_of_a_head() {
     let shell = Shell::start_with(brief, None).await;
     let mut stream = TcpStream::connect(shell.address).await.unwrap();
     for _ in 0..2 {
-        stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+        stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
         until(&mut stream, "ok\n").await;
         // The time of a head passes, and of another.
         assert_eq!(converse(shell.address, b"G").await, "");
@@ -329,7 +330,7 @@ async fn an_idle_connection_is_closed_when_keep_alive_is_over() {
     let brief = |limits: &mut Limits| limits.keep_alive = Duration::from_millis(20);
     let shell = Shell::start_with(brief, None).await;
     let mut stream = TcpStream::connect(shell.address).await.unwrap();
-    stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
     until(&mut stream, "ok\n").await;
     assert_eq!(until_closed(&mut stream).await, "");
 }
@@ -340,7 +341,9 @@ async fn pipelined_requests_are_answered_in_order() {
     let mut asked = Vec::new();
     for n in 0..20 {
         let path = ["/healthz", "/readyz", "/nowhere"][n % 3];
-        asked.extend(format!("GET {path} HTTP/1.1\r\nhost: x\r\nx-request-id: n{n}\r\n").bytes());
+        asked.extend(
+            format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nx-request-id: n{n}\r\n").bytes(),
+        );
         asked.extend(if n == 19 { "connection: close\r\n\r\n" } else { "\r\n" }.bytes());
     }
     let answers = converse(shell.address, &asked).await;
@@ -433,7 +436,7 @@ async fn whoever_does_not_shake_hands_is_cut_off_and_plain_words_are_not_underst
     let shell = Shell::start_with(brief, Some(config)).await;
     assert_eq!(converse(shell.address, b"").await, "");
     let mut stream = TcpStream::connect(shell.address).await.unwrap();
-    stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
     let mut read = Vec::new();
     let ended = tokio::io::AsyncReadExt::read_to_end(&mut stream, &mut read);
     drop(timeout(http_client::PATIENCE, ended).await.expect("it is closed"));
@@ -445,7 +448,7 @@ async fn a_server_that_stops_closes_idle_connections_and_takes_no_more() {
     let shell = Shell::start().await;
     let address = shell.address;
     let mut idle = TcpStream::connect(address).await.unwrap();
-    idle.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    idle.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
     until(&mut idle, "ok\n").await;
     let mut silent = TcpStream::connect(address).await.unwrap();
     // Accepted: a later connection was.
@@ -460,7 +463,7 @@ async fn a_server_that_stops_closes_idle_connections_and_takes_no_more() {
 async fn a_server_that_is_dropped_leaves_no_connection_open() {
     let shell = Shell::start().await;
     let mut stream = TcpStream::connect(shell.address).await.unwrap();
-    stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
     until(&mut stream, "ok\n").await;
     shell.task.abort();
     assert_eq!(until_closed(&mut stream).await, "");

@@ -61,6 +61,8 @@ pub enum Code {
     TokenMissing,
     /// The token is unknown, revoked or expired.
     TokenUnknown,
+    /// The server asks for no tokens, and the request was sent to a name that is not its own.
+    ForeignHost,
     /// The token does not allow this.
     OutOfScope,
     /// There is no such token.
@@ -85,7 +87,7 @@ pub enum Code {
 
 impl Code {
     /// Every code there is, for the page that explains them.
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 34] = [
         Self::RoomBusy,
         Self::JournalFull,
         Self::DiskFull,
@@ -109,6 +111,7 @@ impl Code {
         Self::WrongMediaType,
         Self::TokenMissing,
         Self::TokenUnknown,
+        Self::ForeignHost,
         Self::OutOfScope,
         Self::TokenNotFound,
         Self::EventNotFound,
@@ -148,6 +151,7 @@ impl Code {
             Self::WrongMediaType => "request.wrong_media_type",
             Self::TokenMissing => "auth.token_missing",
             Self::TokenUnknown => "auth.token_unknown",
+            Self::ForeignHost => "auth.foreign_host",
             Self::OutOfScope => "auth.out_of_scope",
             Self::TokenNotFound => "token_not_found",
             Self::EventNotFound => "event_not_found",
@@ -208,6 +212,7 @@ impl Code {
                 "send `Authorization: Bearer TOKEN`; `handoff token create` makes one"
             }
             Self::TokenUnknown => "check it, or make another with `handoff token create`",
+            Self::ForeignHost => "ask by the address or as localhost, or set auth.enabled = true",
             Self::OutOfScope => "use a token whose scope covers the room and the name",
             Self::TokenNotFound => "`handoff token list` shows those there are",
             Self::EventNotFound => {

@@ -34,7 +34,7 @@ const EXCERPT_CHARS: usize = 200;
 /// use handoff_sdk::Options;
 ///
 /// let options = Options::new("https://handoff.example.org")
-///     .token("hnd_…")
+///     .token("ho_…")
 ///     .ca_file("/etc/ssl/our-ca.pem")
 ///     .request_timeout(Duration::from_secs(5));
 /// ```

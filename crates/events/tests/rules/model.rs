@@ -86,12 +86,10 @@ impl Model {
             let missed = happened.iter().filter(|one| one.0).count();
             let tell = match how.catch_up {
                 CatchUp::Skip => 0,
-                CatchUp::Once => missed.min(1),
+                CatchUp::Once => missed.min(1).min(left),
                 CatchUp::All => missed.min(left),
             };
-            if how.catch_up == CatchUp::All {
-                left -= tell;
-            }
+            left -= tell;
             for (n, (late, before)) in happened.into_iter().enumerate() {
                 self.totals.occurred += 1;
                 if late && n < missed - tell {

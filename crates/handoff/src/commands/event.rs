@@ -54,7 +54,7 @@ async fn add(client: &Client, terminal: &Terminal, args: AddArgs) -> Result<(), 
     if let Some(times) = args.times {
         event = event.times(times);
     }
-    let registered = client.events().register(&event).await?;
+    let registered = client.events().register(&event).await.map_err(Failure::of_change)?;
     if terminal.json {
         return terminal.print_json(&registered);
     }

@@ -60,7 +60,10 @@ pub(super) fn run(context: Context<'_>, args: ServeArgs) -> Result<(), Failure> 
     let runtime = runtime.map_err(|error| {
         Failure::new(Exit::Failed, format!("no threads can be started: {error}"))
     })?;
-    runtime.block_on(handoff_server::serve::run(settings, hooks)).map_err(|error| failed(&error))
+    let served = runtime.block_on(handoff_server::serve::run(settings, hooks));
+    // Whoever is told twice to stop does not wait for a disk that hangs.
+    runtime.shutdown_background();
+    served.map_err(|error| failed(&error))
 }
 
 /// Lets the process have as many files open as its settings may ask for, as far as it may.

@@ -105,7 +105,7 @@ async fn create(
     if let Some(end) = expires {
         token = token.expires_at(handoff_sdk::Time::new(end.to_string()));
     }
-    let made = client.tokens().create(&token).await?;
+    let made = client.tokens().create(&token).await.map_err(Failure::of_change)?;
     Ok(Made {
         id: made.id,
         text: made.token,

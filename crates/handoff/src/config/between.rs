@@ -43,7 +43,7 @@ pub(crate) fn check(settings: &Settings) -> Vec<Problem> {
         for (key, address) in open_doors(settings) {
             wrong(
                 format!("{key} = {address} is not on loopback and auth.enabled is false"),
-                "set auth.enabled = true (`handoff token create --data-dir DIR` makes the first token), or listen on 127.0.0.1",
+                "set auth.enabled = true (`handoff token create --name first --scope admin --data-dir DIR` makes the first token), or listen on 127.0.0.1",
             );
         }
     }

@@ -43,6 +43,17 @@ impl Visitor {
     pub(super) fn admit(door: &Door, headers: &HeaderMap) -> Result<Self, Problem> {
         admit(door, headers).map(|_| Self)
     }
+
+    /// Lets somebody see figures of all there is.
+    pub(super) fn admit_to_figures(door: &Door, headers: &HeaderMap) -> Result<Self, Problem> {
+        let (_, caller) = admit(door, headers)?;
+        let sees_a_room = |room| caller.sight(room) == Some(Sight::All);
+        if Room::ALL.into_iter().any(sees_a_room) {
+            return Ok(Self);
+        }
+        let detail = "the figures are of everything; the token sees some names only";
+        Err(Problem::new(Code::OutOfScope, detail))
+    }
 }
 
 impl Admin {
@@ -102,9 +113,25 @@ fn admit<'a>(door: &'a Door, headers: &HeaderMap) -> Result<(&'a Rooms, Caller),
     if door.app.auth && rooms.house.is_none() {
         return Err(Problem::closed(&door.app, Room::House));
     }
+    if !door.app.auth && !is_at_home(headers) {
+        let detail = "without tokens this server answers only by its address or as localhost";
+        return Err(Problem::new(Code::ForeignHost, detail));
+    }
     let admitted = rooms.gate.admit(bearer(headers));
     let caller = admitted.map_err(|denied| Problem::new(denied.code(), denied.to_string()))?;
     Ok((rooms, caller))
+}
+
+/// Whether a request was sent to an address, or to this machine by its own name. A page of another
+/// site can make its own name mean 127.0.0.1, and a browser then lets it ask whatever it likes.
+fn is_at_home(headers: &HeaderMap) -> bool {
+    let Some(host) = headers.get(header::HOST) else { return true };
+    let Ok(host) = host.to_str() else { return false };
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => host.split(':').next().unwrap_or_default(),
+    };
+    name.eq_ignore_ascii_case("localhost") || name.parse::<std::net::IpAddr>().is_ok()
 }
 
 /// What the token of a request is known by, for whoever stays longer than a request.

@@ -63,7 +63,8 @@ pub(super) async fn readyz(State(door): State<Door>) -> Response {
     (StatusCode::SERVICE_UNAVAILABLE, soon, Json(ready)).into_response()
 }
 
-/// Figures for Prometheus. Asks for a token of any scope when auth is on.
+/// Figures for Prometheus. When auth is on it asks for a token that sees a whole room, or `admin`:
+/// the figures are those of all events.
 #[utoipa::path(
     get, path = "/metrics", operation_id = "metrics", tag = "server",
     responses((status = 200, description = "OpenMetrics text.", content_type = "application/openmetrics-text", body = String))
@@ -74,7 +75,7 @@ pub(super) async fn metrics(
 ) -> Result<Response, Problem> {
     // Without locks there is nothing to wait for: the figures of a start are worth seeing.
     if door.app.auth {
-        Visitor::admit(&door, &headers)?;
+        Visitor::admit_to_figures(&door, &headers)?;
     }
     let events = door.app.rooms().and_then(|rooms| rooms.events.as_ref());
     let text = door.app.metrics.scrape(events).await;

@@ -119,6 +119,7 @@ const TABLE: &[Said] = &[
     said(Code::WrongMediaType, StatusCode::UNSUPPORTED_MEDIA_TYPE, "not in this format"),
     said(Code::TokenMissing, StatusCode::UNAUTHORIZED, "a token is needed"),
     said(Code::TokenUnknown, StatusCode::UNAUTHORIZED, "the token opens nothing"),
+    said(Code::ForeignHost, StatusCode::MISDIRECTED_REQUEST, "not by this name"),
     said(Code::OutOfScope, StatusCode::FORBIDDEN, "the token does not allow this"),
     said(Code::TokenNotFound, StatusCode::NOT_FOUND, "there is no such token"),
     said(Code::EventNotFound, StatusCode::NOT_FOUND, "there is no such event"),

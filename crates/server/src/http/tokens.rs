@@ -129,7 +129,7 @@ pub(super) struct NewToken {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(example = json!({
-    "version": 1, "id": "k3m9x2q7", "token": "hf_k3m9x2q7_…", "name": "backup job",
+    "version": 1, "id": "k3m9x2q7", "token": "ho_k3m9x2q7_…", "name": "backup job",
     "scopes": ["events:backup.*"],
 }))]
 pub(super) struct CreatedToken {

@@ -27,7 +27,8 @@ use bytes::Bytes;
 use handoff_events::{
     EventView, Filter, Id, Notification, Registered, Registration, Selection, Totals,
 };
-use handoff_types::Sight;
+use handoff_log::journal::Lost;
+use handoff_types::{Outcome, Sight};
 use tokio::sync::{mpsc, oneshot};
 
 use self::mailbox::{Ask, Asker, Shared, stopping};
@@ -268,7 +269,8 @@ impl EventsRoom {
         let (to, answer) = oneshot::channel();
         let ask = Ask { question, session, to: Asker::Waiting(to) };
         self.mailbox.send(ask).await.map_err(|_| stopping())?;
-        answer.await.map_err(|_| stopping())?
+        // The room took it and is gone: it may have been done.
+        answer.await.map_err(|_| RoomError::Lost(Lost { outcome: Outcome::Unknown }))?
     }
 }
 

@@ -61,6 +61,8 @@ pub struct Checkpoints<M: Persist> {
     sequence: Sequence,
     /// When the last one was begun; none before the first look at the clock.
     begun: Option<Steady>,
+    /// The journal holds what earlier processes wrote, and no checkpoint has it yet.
+    inherited: bool,
     /// Not before this, after a failure.
     pause: Option<(Steady, Span)>,
     taking: Option<Taking>,
@@ -110,6 +112,7 @@ impl<M: Persist> Checkpoints<M> {
             position: Position::START,
             sequence: Sequence::NONE,
             begun: None,
+            inherited: false,
             pause: None,
             taking: None,
             room: PhantomData,
@@ -128,7 +131,10 @@ impl<M: Persist> Checkpoints<M> {
     /// Call it at least that often, also when the room has nothing else to do. None: the journal
     /// has stopped, there will be no more.
     pub fn step(&mut self, host: &mut Host<M>, now: Now) -> Option<Duration> {
-        let begun = *self.begun.get_or_insert(now.steady);
+        let begun = *self.begun.get_or_insert_with(|| {
+            self.inherited = host.journal().durable() > self.position;
+            now.steady
+        });
         if let Some(taking) = &mut self.taking {
             match taking.advance(host, now, self.chunk_bytes) {
                 Ok(Some(pause)) => return Some(pause),
@@ -149,6 +155,7 @@ impl<M: Persist> Checkpoints<M> {
             Ok(taking) => {
                 debug!(room = %M::ROOM, %position, "checkpoint begun");
                 self.taking = Some(taking);
+                self.inherited = false;
                 self.position = position;
                 Some(Duration::ZERO)
             }
@@ -169,7 +176,10 @@ impl<M: Persist> Checkpoints<M> {
     fn is_due(&self, host: &Host<M>, begun: Steady, now: Now) -> bool {
         let journal = host.journal();
         let Position(written) = journal.durable();
-        if written.saturating_sub(self.position.0) >= self.bytes {
+        // Every start takes a fresh file of the ring, however little is written to it. Servers
+        // that live shortly, one after the other, would use it up and never take a checkpoint.
+        let enough = if self.inherited { 1 } else { self.bytes };
+        if written.saturating_sub(self.position.0) >= enough {
             return true;
         }
         now.steady.since(begun) >= self.every

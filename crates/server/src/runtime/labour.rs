@@ -2,7 +2,7 @@
 
 use tokio::task::JoinHandle;
 
-/// A task at work.
+/// A task at work. Dropped, it ends wherever it is.
 #[derive(Debug)]
 pub(crate) struct Labour {
     task: JoinHandle<()>,
@@ -23,5 +23,11 @@ impl Labour {
             drop((&mut self.task).await);
             self.over = true;
         }
+    }
+}
+
+impl Drop for Labour {
+    fn drop(&mut self) {
+        self.task.abort();
     }
 }

@@ -34,6 +34,8 @@ pub enum RoomStatus {
 pub struct Board {
     /// The server.
     pub phase: Phase,
+    /// What keeps every room from taking anything for the moment, if something does.
+    pub trouble: Option<String>,
     /// Its rooms, in the order they were named.
     pub rooms: Vec<(Room, RoomStatus)>,
 }
@@ -47,6 +49,9 @@ impl Board {
             Phase::Starting(what) => return Some(format!("starting: {what}")),
             Phase::Stopping => return Some("stopping".to_owned()),
             Phase::Ready => {}
+        }
+        if let Some(trouble) = &self.trouble {
+            return Some(trouble.clone());
         }
         let words = |(room, status): &(Room, RoomStatus)| match status {
             RoomStatus::Open | RoomStatus::Off => None,
@@ -82,7 +87,9 @@ impl Readiness {
     #[must_use]
     pub fn new() -> Self {
         let phase = Phase::Starting("opening the data directory".to_owned());
-        Self { board: Arc::new(watch::Sender::new(Board { phase, rooms: Vec::new() })) }
+        Self {
+            board: Arc::new(watch::Sender::new(Board { phase, trouble: None, rooms: Vec::new() })),
+        }
     }
 
     /// The board as it is now.
@@ -109,6 +116,15 @@ impl Readiness {
             if board.phase != Phase::Stopping {
                 board.phase = phase;
             }
+        });
+    }
+
+    /// Nothing can be taken for the moment, and why; or it can again.
+    pub fn set_trouble(&self, trouble: Option<String>) {
+        self.board.send_if_modified(|board| {
+            let differs = board.trouble != trouble;
+            board.trouble = trouble;
+            differs
         });
     }
 
@@ -140,6 +156,17 @@ mod tests {
         assert_eq!(board.obstacle().unwrap(), "events is closed: records are lost");
         assert!(readiness.takes_requests());
         readiness.set_room(Room::Events, RoomStatus::Open);
+        assert_eq!(readiness.board().obstacle(), None);
+    }
+
+    #[test]
+    fn trouble_is_an_obstacle_as_long_as_it_lasts_and_requests_are_answered_meanwhile() {
+        let readiness = Readiness::new();
+        readiness.set_phase(Phase::Ready);
+        readiness.set_trouble(Some("the disk failed the journal".to_owned()));
+        assert_eq!(readiness.board().obstacle().unwrap(), "the disk failed the journal");
+        assert!(readiness.takes_requests());
+        readiness.set_trouble(None);
         assert_eq!(readiness.board().obstacle(), None);
     }
 

@@ -20,7 +20,7 @@ use crate::tls::TlsError;
 pub enum StartError {
     /// A listener that others reach, and no tokens.
     #[error(
-        "{key} is {address}, which others can reach, and auth.enabled is false: everybody could do everything; set auth.enabled = true (`handoff token create --data-dir DIR` makes the first token), or listen on 127.0.0.1"
+        "{key} is {address}, which others can reach, and auth.enabled is false: everybody could do everything; set auth.enabled = true (`handoff token create --name first --scope admin --data-dir DIR` makes the first token), or listen on 127.0.0.1"
     )]
     Exposed {
         /// The setting.

@@ -8,10 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use handoff_log::journal::Threaded;
+use handoff_log::journal::{Journal as _, Purpose, Refused, Threaded};
+use handoff_types::Room;
 use tokio::time::{Instant, sleep};
 use tracing::{error, info, warn};
 
+use super::Readiness;
 use crate::rooms::RoomError;
 use crate::telemetry::DiskSpace;
 
@@ -111,26 +113,41 @@ impl Watermark {
     }
 }
 
-/// Watches disk and journal until the journal stops for good, and says why it did.
+/// Watches disk and journal until the journal stops for good, and says why it did. While the disk
+/// fails the journal, the board says so.
 ///
 /// # Cancel safety
 /// It may be begun again.
-pub async fn watch(watermark: &Watermark, journal: &Threaded) -> Arc<io::Error> {
+pub async fn watch(
+    watermark: &Watermark,
+    journal: &Threaded,
+    readiness: &Readiness,
+) -> Arc<io::Error> {
     let (mut looked, mut written) = (Instant::now(), journal.stats().bytes);
+    let mut blind = false;
     loop {
         if let Some(fault) = journal.stopped() {
             error!(%fault, "the journal has stopped");
             return fault;
         }
+        let refused = journal.admit(Room::House, 1, Purpose::Finish).err();
+        readiness.set_trouble(refused.filter(is_trouble).map(|refused| refused.to_string()));
         let bytes = journal.stats().bytes;
         if looked.elapsed() >= LOOK_EVERY || bytes.saturating_sub(written) >= LOOK_BYTES {
             (looked, written) = (Instant::now(), bytes);
-            if let Err(fault) = watermark.look() {
+            let seen = watermark.look();
+            if let (Err(fault), false) = (&seen, blind) {
                 warn!(%fault, "the system does not say how full the disk is");
             }
+            blind = seen.is_err();
         }
         sleep(ASK_EVERY).await;
     }
+}
+
+/// Whether a refusal concerns every room and will pass.
+fn is_trouble(refused: &Refused) -> bool {
+    matches!(refused, Refused::Poisoned { .. } | Refused::NoFile { .. })
 }
 
 #[cfg(test)]

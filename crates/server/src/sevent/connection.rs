@@ -14,7 +14,7 @@
 //!   sessions share, and given back when the answer is out. While there is none the session is not
 //!   read. One session may hold a share of it only.
 //! * Who does not read is closed: when its line is full, and when nothing of what is ready for it
-//!   could be written for [`STALL_MAX`].
+//!   could be written for [`Parts::stall_max`](super::Parts::stall_max).
 //! * A client may close its side after its requests and still gets every answer. The session then
 //!   ends.
 
@@ -26,6 +26,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use handoff_sevent::primitive::{Reader, Unreadable};
 use handoff_sevent::{Answer, ErrorCode, Frames, MessageCode, Received, Request};
 use handoff_types::{Room, Sight};
 use tokio::time::{Sleep, sleep};
@@ -36,18 +37,16 @@ use super::output::Output;
 use super::pending::{Kind, Pending, Step};
 use super::translate;
 use super::wire::Wire;
+use crate::auth::Caller;
 use crate::rooms::RoomError;
-use crate::rooms::events::{Item, Pipe, Question};
+use crate::rooms::events::{Item, Pipe, Question, Reply};
 
 /// Requests of one session that have no answer yet.
 const REQUESTS_MAX: usize = 256;
 
-/// How long nothing of what is ready may be taken before the session is closed.
-const STALL_MAX: Duration = Duration::from_secs(30);
-
 /// How long a session that was closed here may take to close its side: closed with something
 /// unread, the kernel would take back what was written last.
-const FAREWELL: Duration = Duration::from_secs(2);
+const FAREWELL: Duration = Duration::from_secs(1);
 
 /// What a decoded request takes at most for each octet of it: a list of empty strings.
 const DECODED_FACTOR: usize = size_of::<String>();
@@ -57,6 +56,10 @@ const SMALL_ANSWER: usize = 1024;
 
 /// An id in a list, as it is kept and as it grows.
 const ID_BYTES: usize = 2 * size_of::<i32>();
+
+/// Options that name types.
+const EVENT_TYPE: u8 = 2;
+const EVENT_TYPES: u8 = 4;
 
 /// One session may hold this part of what is reserved for all; a single request may be larger.
 const SHARE: usize = 16;
@@ -69,7 +72,10 @@ pub(super) struct Connection {
     pipe: Pipe,
     /// None until it is known who it is.
     sight: Option<Sight>,
-    input: Input,
+    /// The client has closed its side.
+    is_closed: bool,
+    /// Nothing the client says matters any more.
+    is_deaf: bool,
     /// Answers are owed to these, in this order.
     pending: VecDeque<Pending>,
     /// A message that waits for memory.
@@ -83,20 +89,11 @@ pub(super) struct Connection {
     reserved: usize,
     /// An upper bound of what the filter takes on the wire.
     filter_bytes: usize,
+    /// Who was let in; none before that.
+    caller: Option<Caller>,
     /// Until when the next thing must have happened, if there is such a bound.
     alarm: Option<Pin<Box<Sleep>>>,
     stage: Stage,
-}
-
-/// What the client may still say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Input {
-    /// Anything.
-    Open,
-    /// It has closed its side.
-    Closed,
-    /// Nothing that would be listened to.
-    Ignored,
 }
 
 /// Where the session is in its life.
@@ -134,7 +131,8 @@ impl Connection {
             frames,
             pipe,
             sight: None,
-            input: Input::Open,
+            is_closed: false,
+            is_deaf: false,
             pending: VecDeque::new(),
             waiting: None,
             asking: VecDeque::new(),
@@ -143,6 +141,7 @@ impl Connection {
             memory_max,
             reserved: 0,
             filter_bytes: 0,
+            caller: None,
             alarm: None,
             stage: Stage::Stranger,
         };
@@ -198,7 +197,11 @@ impl Connection {
         loop {
             while !self.output.is_full() {
                 match self.pipe.outbox().poll_next(context) {
-                    Poll::Ready(Ok(Item::Told(told))) => self.output.tell(told),
+                    Poll::Ready(Ok(Item::Told(told))) if self.is_still_welcome() => {
+                        self.output.tell(told);
+                    }
+                    // Who is not let in any more hears of nothing.
+                    Poll::Ready(Ok(Item::Told(_))) => return Progress::Over,
                     Poll::Ready(Ok(Item::Answer(reply))) => self.answered(*reply),
                     // It did not read, or the room is gone: there is nothing left to wait for.
                     Poll::Ready(Err(_)) if self.output.is_empty() => return Progress::Over,
@@ -219,7 +222,8 @@ impl Connection {
                     Poll::Ready(Ok(())) | Poll::Pending => progress,
                 };
             }
-            match self.output.poll_write(context, &mut self.wire) {
+            let wire = &mut self.wire;
+            match self.output.poll_write(|slices| wire.poll_write(context, slices)) {
                 Poll::Ready(Ok(freed)) => {
                     self.release(freed);
                     self.alarm.take_if(|_| self.stage == Stage::Session);
@@ -227,7 +231,8 @@ impl Connection {
                 }
                 Poll::Ready(Err(_)) => return Progress::Over,
                 Poll::Pending => {
-                    self.alarm.get_or_insert_with(|| Box::pin(sleep(STALL_MAX)));
+                    let stall_max = self.door.stall_max;
+                    self.alarm.get_or_insert_with(|| Box::pin(sleep(stall_max)));
                     return progress;
                 }
             }
@@ -293,7 +298,7 @@ impl Connection {
     fn read(&mut self, context: &mut Context<'_>) -> Progress {
         let wants = match self.stage {
             Stage::Stranger | Stage::Session => {
-                self.takes_requests() && self.waiting.is_none() && self.input == Input::Open
+                self.takes_requests() && self.waiting.is_none() && !self.is_closed
             }
             Stage::Closing => false,
             Stage::Farewell => true,
@@ -310,7 +315,7 @@ impl Connection {
         });
         match read {
             Poll::Ready(Ok(0)) if listens => {
-                self.input = Input::Closed;
+                self.is_closed = true;
                 Progress::Made
             }
             Poll::Ready(Ok(0) | Err(_)) => Progress::Over,
@@ -324,12 +329,8 @@ impl Connection {
         match self.stage {
             Stage::Stranger | Stage::Session => {
                 let said = self.pending.is_empty() && self.output.is_empty();
-                let heard = match self.input {
-                    Input::Open => false,
-                    // Nothing was asked of a stranger; of a session everything was taken.
-                    Input::Closed => self.waiting.is_none(),
-                    Input::Ignored => true,
-                };
+                // With nothing pending everything that arrived whole was taken.
+                let heard = self.is_deaf || (self.is_closed && self.waiting.is_none());
                 if !(said && heard) {
                     return Progress::None;
                 }
@@ -338,7 +339,7 @@ impl Connection {
                 Progress::Made
             }
             Stage::Closing => match self.wire.poll_shutdown(context) {
-                Poll::Ready(Ok(())) if self.input == Input::Closed => Progress::Over,
+                Poll::Ready(Ok(())) if self.is_closed => Progress::Over,
                 Poll::Ready(Ok(())) => {
                     self.stage = Stage::Farewell;
                     Progress::Made
@@ -360,7 +361,7 @@ impl Connection {
     /// Whether another message can be understood now.
     fn takes_requests(&self) -> bool {
         matches!(self.stage, Stage::Stranger | Stage::Session)
-            && self.input != Input::Ignored
+            && !self.is_deaf
             && self.pending.len() < REQUESTS_MAX
             && self.asking.is_empty()
             && !self.pending.back().is_some_and(|last| last.kind.is_long())
@@ -373,8 +374,12 @@ impl Connection {
         let all = || self.door.room.events().saturating_mul(ID_BYTES);
         let code = frame.first().copied().and_then(MessageCode::from_octet);
         let answer = match code {
-            Some(MessageCode::ListEvents | MessageCode::DeleteEvent) => all(),
-            Some(MessageCode::GetFilter) => self.filter_bytes,
+            Some(MessageCode::ListEvents) => all(),
+            Some(MessageCode::DeleteEvent) if names_types(frame) => all(),
+            // What was asked for, but no more than a filter can hold.
+            Some(MessageCode::GetFilter) => self
+                .filter_bytes
+                .min(settings.filter_entries_max.saturating_mul(bounds.type_bytes_max)),
             Some(MessageCode::GetEvent) => bounds
                 .description_bytes_max
                 .saturating_add(bounds.types_max.saturating_mul(bounds.type_bytes_max)),
@@ -399,6 +404,13 @@ impl Connection {
         if self.stage == Stage::Stranger && !self.recognise(&received, code, reserved) {
             return;
         }
+        if !self.is_still_welcome() {
+            let message = "the token was revoked or has expired".to_owned();
+            let code_of_error = ErrorCode::InvalidProperty;
+            let denied = Answer::Error { last_id: code, code: code_of_error, message };
+            self.know(code, reserved, denied);
+            return self.ignore_input();
+        }
         let Some(sight) = self.sight.clone() else { return };
         self.request(received.request, sight, code, reserved, frame.len());
     }
@@ -406,7 +418,10 @@ impl Connection {
     /// Looks at the token of the first message. Whether somebody may come in.
     fn recognise(&mut self, received: &Received, code: u8, reserved: usize) -> bool {
         let words = match self.door.gate.admit(received.token.as_deref()) {
-            Ok(caller) if self.welcome(caller.sight(Room::Events)) => return true,
+            Ok(caller) if self.welcome(caller.sight(Room::Events)) => {
+                self.caller = Some(caller);
+                return true;
+            }
             Ok(_) => "the token does not allow events".to_owned(),
             Err(denied) => format!("{denied}; send one as option 100 of the first message"),
         };
@@ -415,6 +430,11 @@ impl Connection {
         self.know(code, reserved, denied);
         self.ignore_input();
         false
+    }
+
+    /// A token that was revoked or has expired ends the session at the next word.
+    fn is_still_welcome(&self) -> bool {
+        self.caller.as_ref().is_none_or(|caller| self.door.gate.still_admits(caller))
     }
 
     fn welcome(&mut self, sight: Option<Sight>) -> bool {
@@ -449,7 +469,7 @@ impl Connection {
                 (Kind::Asked, Question::Unsubscribe(translate::selection(selection)))
             }
             Request::Filter(selection) => {
-                self.filter_bytes = self.filter_bytes.saturating_add(bytes * DECODED_FACTOR);
+                self.filter_bytes = bytes * DECODED_FACTOR;
                 (Kind::Asked, Question::Replace(translate::selection(selection)))
             }
             Request::GetFilter => (Kind::Asked, Question::Filter),
@@ -470,7 +490,7 @@ impl Connection {
     }
 
     /// The room has answered the oldest question.
-    fn answered(&mut self, reply: Result<crate::rooms::events::Reply, RoomError>) {
+    fn answered(&mut self, reply: Result<Reply, RoomError>) {
         let Some(first) = self.pending.front_mut() else { return };
         match first.take(reply) {
             Step::Begun => {
@@ -500,9 +520,7 @@ impl Connection {
 
     /// Nothing the client says from now on matters.
     fn ignore_input(&mut self) {
-        if self.input == Input::Open {
-            self.input = Input::Ignored;
-        }
+        self.is_deaf = true;
         self.waiting = None;
     }
 
@@ -510,6 +528,26 @@ impl Connection {
         let bytes = bytes.min(self.reserved);
         self.reserved -= bytes;
         self.door.memory.add_permits(bytes);
+    }
+}
+
+/// Whether a message has an option that names types, as far as that can be told without reading it.
+fn names_types(frame: &[u8]) -> bool {
+    let mut reader = Reader::new(frame.get(1..).unwrap_or_default());
+    let mut next = || -> Result<u8, Unreadable> {
+        let option = reader.byte()?;
+        if option != 0 {
+            let octets = reader.varint_unsigned()?;
+            reader.take(usize::try_from(octets).unwrap_or(usize::MAX))?;
+        }
+        Ok(option)
+    };
+    loop {
+        match next() {
+            Ok(EVENT_TYPE | EVENT_TYPES) => return true,
+            Ok(0) | Err(_) => return false,
+            Ok(_) => {}
+        }
     }
 }
 

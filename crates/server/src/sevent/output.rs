@@ -3,12 +3,11 @@
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Poll, ready};
 
 use bytes::{Buf, BytesMut};
 use handoff_sevent::{Answer, Chunks};
 
-use super::wire::Wire;
 use crate::rooms::events::Told;
 
 /// Pieces written with one call.
@@ -74,11 +73,10 @@ impl Output {
         self.pieces.push_back(Piece::Octets(octets, reserved));
     }
 
-    /// Writes what the socket takes with one call and gives what of the reserved is free again.
+    /// Lets one call of `write` take what it takes, and gives what of the reserved is free again.
     pub(super) fn poll_write(
         &mut self,
-        context: &mut Context<'_>,
-        wire: &mut Wire,
+        write: impl FnOnce(&[IoSlice<'_>]) -> Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
         if let Some(Piece::Large(large, _)) = self.pieces.front_mut() {
             let (made, chunks) = &mut **large;
@@ -89,7 +87,7 @@ impl Output {
         let first = self.pieces.front().map_or(&[][..], Piece::made);
         let first = IoSlice::new(first.get(self.written..).unwrap_or_default());
         let written = if self.pieces.len() == 1 {
-            ready!(wire.poll_write(context, &[first]))?
+            ready!(write(&[first]))?
         } else {
             let mut slices = [IoSlice::new(&[]); SLICES];
             let mut count = 0;
@@ -101,7 +99,7 @@ impl Output {
                     break;
                 }
             }
-            ready!(wire.poll_write(context, slices.get(..count).unwrap_or_default()))?
+            ready!(write(slices.get(..count).unwrap_or_default()))?
         };
         if written == 0 {
             return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
@@ -149,6 +147,94 @@ impl Piece {
             Self::Told(told) => &told.frame,
             Self::Octets(octets, _) => octets,
             Self::Large(large, _) => &large.0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::IoSlice;
+    use std::sync::Arc;
+    use std::task::Poll;
+
+    use bytes::{Bytes, BytesMut};
+    use handoff_events::{Id, Notification, Repeat};
+    use handoff_sevent::Answer;
+    use handoff_types::Wall;
+    use proptest::prelude::*;
+
+    use super::Output;
+    use crate::rooms::events::Told;
+
+    fn told(frame: Vec<u8>) -> Arc<Told> {
+        let notification = Notification {
+            id: Id::default(),
+            types: Vec::new(),
+            description: "".into(),
+            period_secs: 1.0,
+            repeat: Repeat::Forever,
+            updated: Wall(0),
+            due: Wall(0),
+            occurrence: 1,
+            late: false,
+        };
+        Arc::new(Told { notification, frame: Bytes::from(frame) })
+    }
+
+    /// A notification of so many octets, or a list of so many ids.
+    #[derive(Clone, Debug)]
+    enum Put {
+        Told(usize),
+        Listed(usize),
+    }
+
+    fn put() -> impl Strategy<Value = Put> {
+        prop_oneof![
+            (1..300_usize).prop_map(Put::Told),
+            (0..50_usize).prop_map(Put::Listed),
+            (20_000..60_000_usize).prop_map(Put::Listed),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn whatever_the_socket_takes_at_once_the_octets_are_those_that_were_put_in(
+            puts in prop::collection::vec(put(), 1..100),
+            takes in prop::collection::vec(1..100_000_usize, 1..20),
+        ) {
+            let (mut output, mut wanted) = (Output::default(), BytesMut::new());
+            for (n, put) in puts.iter().enumerate() {
+                match put {
+                    Put::Told(octets) => {
+                        let frame = vec![u8::try_from(n).unwrap(); *octets];
+                        wanted.extend_from_slice(&frame);
+                        output.tell(told(frame));
+                    }
+                    Put::Listed(count) => {
+                        let ids = (0..i32::try_from(*count).unwrap()).collect();
+                        let answer = Answer::ListedEvents { ids };
+                        answer.encode(&mut wanted);
+                        output.answer(answer, 7);
+                    }
+                }
+            }
+            let (mut out, mut freed, mut takes) = (Vec::new(), 0, takes.iter().cycle());
+            while !output.is_empty() {
+                let take = *takes.next().unwrap();
+                let written = output.poll_write(|slices: &[IoSlice<'_>]| {
+                    let all = slices.iter().flat_map(|slice| slice.iter().copied());
+                    let before = out.len();
+                    out.extend(all.take(take));
+                    Poll::Ready(Ok(out.len() - before))
+                });
+                let Poll::Ready(Ok(some)) = written else { panic!("{written:?}") };
+                freed += some;
+            }
+            prop_assert!(out == wanted, "other octets");
+            let answers = puts.iter().filter(|put| matches!(put, Put::Listed(_))).count();
+            prop_assert_eq!(freed, 7 * answers);
         }
     }
 }

@@ -65,10 +65,16 @@ pub fn init(format: LogFormat, level: &str) -> Result<LogHandle, LogError> {
         let words = panic.payload_as_str().unwrap_or("no words");
         let backtrace = Backtrace::capture();
         let backtrace =
-            (backtrace.status() == BacktraceStatus::Captured).then(|| backtrace.to_string());
+            (backtrace.status() == BacktraceStatus::Captured).then(|| shortened(&backtrace));
         tracing::error!(at, panic = words, backtrace, "panicked");
     }));
     Ok(LogHandle { level: Some(handle), recent })
+}
+
+/// As much of a backtrace as leaves its line whole where the last lines are kept.
+fn shortened(backtrace: &Backtrace) -> String {
+    let text = backtrace.to_string();
+    text.get(..text.floor_char_boundary(LINE_BYTES_KEPT / 2)).unwrap_or_default().to_owned()
 }
 
 impl LogHandle {

@@ -4,5 +4,7 @@
 
 mod catching_up;
 mod checkpoints;
+mod faults;
 mod room;
+mod sockets;
 mod telling;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use handoff_events::{Registration, Schedule, Selection};
 use handoff_log::directory::{Directory, Lock};
+use handoff_log::disk::Disk;
 use handoff_log::journal::{Options, Threaded};
 use handoff_log::segments::Segments;
 use handoff_server::clock::{Clock, Hands};
@@ -30,7 +31,7 @@ pub(crate) struct Rented {
     pub(crate) room: EventsRoom,
     pub(crate) journal: Arc<Threaded>,
     work: Work,
-    _lock: Lock,
+    lock: Option<Lock>,
 }
 
 /// The clock of all rooms in a test.
@@ -50,10 +51,20 @@ impl Rented {
     /// Opens the room of a directory and waits until it has caught up.
     pub(crate) async fn open(path: &Path, clock: &Clock, settings: &Settings) -> Self {
         let (directory, lock) = Directory::open_locked(path, Entropy(7)).unwrap();
+        let room = Self::open_in(directory, clock, settings).await;
+        Self { lock: Some(lock), ..room }
+    }
+
+    /// Opens the room of a disk and waits until it has caught up.
+    pub(crate) async fn open_on(disk: &Arc<dyn Disk>, clock: &Clock, settings: &Settings) -> Self {
+        let directory = Directory::open(Arc::clone(disk), Entropy(7)).unwrap();
+        Self::open_in(directory, clock, settings).await
+    }
+
+    async fn open_in(directory: Directory, clock: &Clock, settings: &Settings) -> Self {
         let mut loading = Loading::begin(&directory).unwrap();
-        let limits = settings.log.limits.clone();
-        let options =
-            Options { limits, directory: directory.id, entropy: Dice::new().unwrap().roll() };
+        let (limits, entropy) = (settings.log.limits.clone(), Dice::new().unwrap().roll());
+        let options = Options { limits, directory: directory.id, entropy };
         let (opened, report, failed) =
             open_journal(&directory, options, &mut [&mut loading]).unwrap();
         assert!(failed.is_empty() && report.closed.is_empty(), "{failed:?} {report:?}");
@@ -66,19 +77,20 @@ impl Rented {
             clock: clock.clone(),
             dice: Dice::seeded(Entropy(7)),
             settings: settings.events.clone(),
-            watermark: Watermark::new(path, Some(0)).unwrap(),
+            watermark: Watermark::new(Path::new("/"), Some(0)).unwrap(),
             metrics: Arc::new(Metrics::new("0")),
         });
         timeout(PATIENCE, work.resumed()).await.unwrap();
-        Self { room, journal, work, _lock: lock }
+        Self { room, journal, work, lock: None }
     }
 
     /// Stops the room and closes its journal.
     pub(crate) async fn close(self) {
-        let Self { room, journal, work, _lock } = self;
+        let Self { room, journal, work, lock } = self;
         timeout(PATIENCE, work.stop()).await.unwrap();
         drop(room);
         drop(Arc::into_inner(journal).expect("nobody has the journal any more"));
+        drop(lock);
     }
 
     /// Registers an event.

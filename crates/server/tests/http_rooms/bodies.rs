@@ -39,7 +39,7 @@ async fn a_body_at_the_limit_is_read_and_one_above_is_not() {
     for (bytes, status) in [(1_000, "201 Created"), (1_001, "413 Payload Too Large")] {
         let mut stream = TcpStream::connect(world.address).await.unwrap();
         let head = format!(
-            "POST /v1/events HTTP/1.1\r\nhost: x\r\n{JSON}transfer-encoding: chunked\r\n\r\n"
+            "POST /v1/events HTTP/1.1\r\nhost: localhost\r\n{JSON}transfer-encoding: chunked\r\n\r\n"
         );
         stream.write_all(format!("{head}{}", chunked(&body_of(bytes))).as_bytes()).await.unwrap();
         let read = until(&mut stream, "}").await;
@@ -53,7 +53,7 @@ async fn whoever_asks_first_is_not_let_send_too_much() {
     let world = World::start_with(|settings| settings.server.body_bytes_max = 1_000).await;
     let head = |bytes| {
         format!(
-            "POST /v1/events HTTP/1.1\r\nhost: x\r\n{JSON}expect: 100-continue\r\ncontent-length: {bytes}\r\n\r\n"
+            "POST /v1/events HTTP/1.1\r\nhost: localhost\r\n{JSON}expect: 100-continue\r\ncontent-length: {bytes}\r\n\r\n"
         )
     };
     let mut stream = TcpStream::connect(world.address).await.unwrap();
@@ -74,8 +74,9 @@ async fn a_body_that_does_not_come_is_not_waited_for() {
     let brief = Duration::from_millis(50);
     world.app.set_limits(Limits { request_time_max: brief, ..world.app.limits() });
     let mut stream = TcpStream::connect(world.address).await.unwrap();
-    let head =
-        format!("POST /v1/events HTTP/1.1\r\nhost: x\r\n{JSON}content-length: 100\r\n\r\n{{");
+    let head = format!(
+        "POST /v1/events HTTP/1.1\r\nhost: localhost\r\n{JSON}content-length: 100\r\n\r\n{{"
+    );
     stream.write_all(head.as_bytes()).await.unwrap();
     let read = until(&mut stream, "}").await;
     assert!(read.starts_with("HTTP/1.1 408 Request Timeout"), "{read}");
@@ -87,7 +88,8 @@ async fn a_body_that_does_not_come_is_not_waited_for() {
 async fn a_body_that_breaks_off_changes_nothing() {
     let world = World::start().await;
     let mut stream = TcpStream::connect(world.address).await.unwrap();
-    let head = format!("POST /v1/events HTTP/1.1\r\nhost: x\r\n{JSON}content-length: 500\r\n\r\n");
+    let head =
+        format!("POST /v1/events HTTP/1.1\r\nhost: localhost\r\n{JSON}content-length: 500\r\n\r\n");
     stream.write_all(format!("{head}{}", body_of(100)).as_bytes()).await.unwrap();
     stream.shutdown().await.unwrap();
     let read = until_closed(&mut stream).await;
@@ -188,7 +190,7 @@ async fn pipelined_registrations_are_answered_in_order() {
     let mut asked = String::new();
     for _ in 0..30 {
         asked.push_str(&format!(
-            "POST /v1/events HTTP/1.1\r\nhost: x\r\n{JSON}content-length: {}\r\n\r\n{body}",
+            "POST /v1/events HTTP/1.1\r\nhost: localhost\r\n{JSON}content-length: {}\r\n\r\n{body}",
             body.len()
         ));
     }
@@ -206,7 +208,7 @@ async fn a_request_under_way_is_finished_when_the_server_stops() {
     let mut stream = TcpStream::connect(world.address).await.unwrap();
     let body = body_of(100);
     let head = format!(
-        "POST /v1/events HTTP/1.1\r\nhost: x\r\n{JSON}expect: 100-continue\r\ncontent-length: 100\r\n\r\n"
+        "POST /v1/events HTTP/1.1\r\nhost: localhost\r\n{JSON}expect: 100-continue\r\ncontent-length: 100\r\n\r\n"
     );
     stream.write_all(head.as_bytes()).await.unwrap();
     // The handler reads the body: it is under way.

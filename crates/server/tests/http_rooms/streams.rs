@@ -14,7 +14,7 @@ use crate::world::World;
 /// A stream that is ready.
 async fn watch(world: &World, query: &str) -> TcpStream {
     let mut stream = TcpStream::connect(world.address).await.unwrap();
-    let head = format!("GET /v1/events/stream{query} HTTP/1.1\r\nhost: x\r\n\r\n");
+    let head = format!("GET /v1/events/stream{query} HTTP/1.1\r\nhost: localhost\r\n\r\n");
     stream.write_all(head.as_bytes()).await.unwrap();
     let read = until(&mut stream, "event: ready\ndata: {\"version\":1}\n\n").await;
     assert!(read.starts_with("HTTP/1.1 200 OK"), "{read}");
@@ -108,7 +108,7 @@ async fn everything_is_everything_in_sight() {
     }
     let mut stream = TcpStream::connect(world.address).await.unwrap();
     let head = format!(
-        "GET /v1/events/stream HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {acme}\r\n\r\n"
+        "GET /v1/events/stream HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {acme}\r\n\r\n"
     );
     stream.write_all(head.as_bytes()).await.unwrap();
     until(&mut stream, "event: ready\ndata: {\"version\":1}\n\n").await;
@@ -191,7 +191,7 @@ async fn a_stream_ends_with_its_token() {
     let token = made["token"].as_str().unwrap();
     let mut stream = TcpStream::connect(world.address).await.unwrap();
     let head = format!(
-        "GET /v1/events/stream HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\n\r\n"
+        "GET /v1/events/stream HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\n\r\n"
     );
     stream.write_all(head.as_bytes()).await.unwrap();
     until(&mut stream, ":\n\n").await;

@@ -5,16 +5,20 @@ use std::net::SocketAddr;
 
 use bytes::BytesMut;
 use handoff_sevent::{Answer, Event, Frames, Request, Selection};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::world::{PATIENCE, Served};
 
+/// A connection, in the clear or not.
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
 /// A session.
-#[derive(Debug)]
 pub(crate) struct Client {
-    stream: TcpStream,
+    stream: Box<dyn Stream>,
     frames: Frames,
     /// Notifications that came while an answer was waited for.
     told: VecDeque<Answer>,
@@ -26,7 +30,11 @@ impl Client {
     }
 
     pub(crate) async fn connect_to(address: SocketAddr) -> Self {
-        let stream = TcpStream::connect(address).await.unwrap();
+        Self::over(TcpStream::connect(address).await.unwrap())
+    }
+
+    pub(crate) fn over(stream: impl Stream + 'static) -> Self {
+        let stream = Box::new(stream);
         Self { stream, frames: Frames::new(u32::MAX), told: VecDeque::new() }
     }
 

@@ -1,8 +1,13 @@
 //! What is kept.
 
-use handoff_log::journal::Tail;
+use std::sync::Arc;
+
+use handoff_log::directory::Directory;
+use handoff_log::journal::{Entry, Inline, Journal, Options, Purpose, Recovery, Start, Tail};
 use handoff_server::runtime::{Found, Foundation};
 use handoff_sevent::{Answer, Request};
+
+use handoff_types::{Entropy, Now, Room};
 
 use crate::client::{Client, event, every};
 use crate::world::{Served, settings};
@@ -76,4 +81,35 @@ async fn a_server_that_was_stopped_leaves_the_mark_of_a_clean_end() {
     server.stop().await.unwrap();
     let foundation = Foundation::open(&settings(directory.path())).unwrap();
     assert_eq!(foundation.report.tail, Tail::Marked);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_room_that_does_not_understand_its_records_stays_closed_and_keeps_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Served::start(settings(directory.path())).await;
+    Client::connect(&server).await.register(every(3600.0, "a")).await;
+    server.stop().await.unwrap();
+    append_nonsense(directory.path());
+    // Again and again: nothing of it is lost meanwhile, and the house works.
+    for _ in 0..2 {
+        let foundation = Foundation::open(&settings(directory.path())).unwrap();
+        let Found::Closed(why) = &foundation.events else { panic!("{:?}", foundation.events) };
+        assert!(why.contains("events does not understand"), "{why}");
+        assert!(matches!(foundation.house, Found::Open(_)));
+    }
+}
+
+/// A record of the events room that no version has written.
+fn append_nonsense(path: &std::path::Path) {
+    let (directory, _lock) = Directory::open_locked(path, Entropy(1)).unwrap();
+    let limits = settings(path).log.limits;
+    let options = Options { limits, directory: directory.id, entropy: Entropy(2) };
+    let recovery = Recovery::begin(Arc::clone(&directory.disk), options, Start::default());
+    let journal = Inline::start(recovery.unwrap().finish().unwrap().0);
+    let change = bytes::Bytes::from_static(&[0xee; 9]);
+    let entry = Entry { room: Room::Events, now: Now::default(), change, bodies: vec![] };
+    let permit = journal.admit(Room::Events, entry.bytes(), Purpose::Accept).unwrap();
+    drop(journal.append(permit, entry));
+    journal.commit().unwrap();
+    journal.close().unwrap();
 }

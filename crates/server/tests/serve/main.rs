@@ -5,6 +5,7 @@
 mod client;
 mod keeping;
 mod letting_in;
+mod reloading;
 mod sessions;
 mod starting;
 mod stopping;

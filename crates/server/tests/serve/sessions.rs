@@ -68,6 +68,12 @@ async fn a_broken_frame_is_answered_after_what_came_before_and_ends_the_session(
         assert_eq!(error(&client.answer().await), (0, ErrorCode::FormatError));
         client.half_close().await;
         assert_eq!(client.next().await, None);
+        // The same from a client that closes its side at once.
+        let mut client = Client::connect(&server).await;
+        client.send_octets(broken).await;
+        client.half_close().await;
+        assert_eq!(error(&client.answer().await), (0, ErrorCode::FormatError));
+        assert_eq!(client.next().await, None);
     }
     server.stop().await.unwrap();
 }

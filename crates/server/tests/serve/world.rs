@@ -45,13 +45,14 @@ impl Served {
 
     /// Starts a server and waits until it is ready, or says why it is not.
     pub(crate) async fn try_start(settings: Settings) -> Result<Self, ServeError> {
+        Self::start_with(settings, Hooks::none()).await
+    }
+
+    /// The same, with hooks of which only `ready` is not used.
+    pub(crate) async fn start_with(settings: Settings, hooks: Hooks) -> Result<Self, ServeError> {
         let (said, ready) = oneshot::channel();
-        let stop = CancellationToken::new();
-        let hooks = Hooks {
-            ready: Box::new(move |at| said.send(*at).unwrap()),
-            stop: stop.clone(),
-            ..Hooks::none()
-        };
+        let stop = hooks.stop.clone();
+        let hooks = Hooks { ready: Box::new(move |at| said.send(*at).unwrap()), ..hooks };
         let task = tokio::spawn(run(settings, hooks));
         match timeout(PATIENCE, ready).await.unwrap() {
             Ok(at) => Ok(Self { at, stop, task }),

@@ -14,7 +14,7 @@ use super::{Reply, RoomError, Told};
 /// Effects that may wait; above that the room takes no more questions.
 const WAITING_MAX: usize = 16 << 10;
 
-/// Bytes of registrations that may wait. Half of what the journal takes of a room by default: the
+/// Bytes of registrations and of notifications that may wait. Half of what the journal takes of a room by default: the
 /// other half is for occurrences, which must never be the ones refused.
 const BYTES_MAX: usize = 8 << 20;
 
@@ -47,6 +47,8 @@ struct Waiting {
 pub(super) struct Releases {
     waiting: VecDeque<Waiting>,
     bytes: usize,
+    /// The journal has stopped. What only kept its place rests on something that is lost.
+    lost: Option<Lost>,
 }
 
 impl Releases {
@@ -59,9 +61,12 @@ impl Releases {
     /// The first effect, if what it rests on is durable, or never will be.
     pub(super) fn next(&mut self) -> Option<(Effect, Result<(), Lost>)> {
         let outcome = match &self.waiting.front()?.ticket {
-            None => Ok(()),
+            None => self.lost.clone().map_or(Ok(()), Err),
             Some(ticket) => ticket.outcome()?.map(drop),
         };
+        if let Err(lost) = &outcome {
+            self.lost = Some(lost.clone());
+        }
         let Waiting { effect, bytes, .. } = self.waiting.pop_front()?;
         self.bytes -= bytes;
         Some((effect, outcome))

@@ -16,7 +16,7 @@ use handoff_types::{Now, Room as RoomName, Span, Steady};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use super::held::Held;
 use super::mailbox::{Ask, Asker, Listing, MAILBOX_MAX, Question, Shared};
@@ -62,6 +62,9 @@ const WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// How long after the journal refused an occurrence it is tried again.
 const REFUSED_PAUSE: Duration = Duration::from_millis(50);
+
+/// How long occurrences wait when too much of what happened is on its way to the disk.
+const CHOKED_PAUSE: Duration = Duration::from_millis(5);
 
 /// How long after an occurrence that did not happen it is tried again.
 const IDLE_PAUSE: Duration = Duration::from_millis(1);
@@ -204,10 +207,11 @@ impl Room {
             }
             let takes = !self.releases.is_choked() && !drained;
             // Each of these can be dropped at any time: they take nothing, but `recv_many`, which
-            // takes only when it is done.
+            // takes only when it is done. While there is more to release the others still have
+            // their turn, and so do the sessions.
             tokio::select! {
                 biased;
-                () = self.releases.ready() => {}
+                () = self.releases.ready(), if !busy => {}
                 taken = self.mailbox.recv_many(&mut asks, ASKS_AT_ONCE), if takes => {
                     drained = taken == 0;
                     self.take_all(&mut asks);
@@ -247,7 +251,8 @@ impl Room {
                 }
                 Err(refused) => {
                     self.refused(&refused);
-                    sleep(REFUSED_PAUSE).await;
+                    // It may be full of what only a checkpoint lets it forget.
+                    sleep(self.checkpoint(now).min(REFUSED_PAUSE)).await;
                 }
             }
             self.release(now);
@@ -320,7 +325,7 @@ impl Room {
                 if !fits {
                     self.shared.slow.fetch_add(1, Ordering::Relaxed);
                     self.close(*session);
-                    info!(session = session.0, "a session did not read and was ended");
+                    debug!(session = session.0, "a session did not read and was ended");
                 }
             }
             if !told.notification.late {
@@ -340,6 +345,10 @@ impl Room {
         self.tick_at = None;
         let mut happened = true;
         for _ in 0..TICKS_AT_ONCE {
+            // What is due stays due: nothing is lost by letting the disk catch up.
+            if self.releases.is_choked() {
+                return CHOKED_PAUSE;
+            }
             let due = self.host.next_deadline(now);
             let Some(wait) = due.map(|due| duration(due.since(now.steady))) else {
                 return WAIT_MAX;
@@ -388,12 +397,12 @@ impl Room {
             piece.push(tell);
             if bytes >= TOLD_BYTES || lines >= TOLD_AT_ONCE {
                 let piece = std::mem::take(&mut piece);
-                self.releases.push(ticket.take(), Effect::Tell(piece), 0);
+                self.releases.push(ticket.take(), Effect::Tell(piece), bytes);
                 (bytes, lines) = (0, 0);
             }
         }
         if !piece.is_empty() {
-            self.releases.push(ticket, Effect::Tell(piece), 0);
+            self.releases.push(ticket, Effect::Tell(piece), bytes);
         }
     }
 
