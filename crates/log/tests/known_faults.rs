@@ -113,7 +113,8 @@ fn what_was_salvaged_once_is_salvaged_again_though_the_next_file_was_written_ane
     let memory = Memory::new();
     let disk: Arc<dyn Disk> = Arc::new(memory.clone());
     let (journal, ..) = open(&disk, options(1), Start::default());
-    let begun = |path| memory.contents(path).is_some_and(|all| all[BLOCK..].iter().any(|b| *b != 0));
+    let begun =
+        |path| memory.contents(path).is_some_and(|all| all[BLOCK..].iter().any(|b| *b != 0));
     let mut rounds = 0;
     while !begun(SECOND_FILE) {
         drop(put(&journal, Room::Streams, &[1; 100], Purpose::Accept).unwrap());
@@ -165,6 +166,35 @@ fn a_room_that_is_not_loaded_keeps_its_part_of_the_journal() {
         streams.map(|entry| entry.change[0]).collect::<Vec<_>>(),
         (0..20).collect::<Vec<_>>()
     );
+}
+
+/// Rooms that were not loaded kept the first file of all though they never had a record. The one
+/// behind it, which nobody needed any more either, was recycled first, and the journal then ended
+/// before what a checkpoint knew: a room that had never written anything was closed for damage.
+#[test]
+fn rooms_without_records_keep_nothing_and_lose_nothing() {
+    let (disk, faults) = Faulty::new(Arc::new(Memory::new()));
+    let disk: Arc<dyn Disk> = Arc::new(disk);
+    let mut start = Start { unloaded: vec![Room::Streams], ..Start::default() };
+    for life in 1..3 {
+        let (journal, ..) = open(&disk, options(life), start.clone());
+        // The second time there is no other file to be recycled before these two.
+        faults.fill(if life == 2 { 0 } else { 1 << 20 });
+        put_round(&journal, Room::Events, &[9; 100]);
+        let mark = journal.barrier(Room::Events).outcome().unwrap().unwrap();
+        if life == 2 {
+            let events = Room::Events.index();
+            start.end = mark.position;
+            (start.needs[events], start.known_to[events]) = (mark.position, mark.position);
+            (start.known[events], start.sequences[events]) = (mark.sequence, mark.sequence);
+        }
+        journal.close().unwrap();
+    }
+    faults.clear();
+    for life in 3..9 {
+        let (_, _, report) = open(&disk, options(life), start.clone());
+        assert_eq!((report.damage, report.closed), (vec![], vec![]), "life {life}");
+    }
 }
 
 /// A trim needs a checkpoint, that needs a barrier, and that needs what was admitted to be

@@ -22,9 +22,12 @@ use portable as platform;
 use super::{Disk, File, Open, path};
 use std::fs;
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// Files are read and written by nobody but their owner.
+const FOR_THE_OWNER: u32 = 0o600;
 
 /// A directory of the operating system as a [`Disk`].
 #[derive(Debug)]
@@ -103,6 +106,7 @@ impl Disk for Real {
             .read(true)
             .write(how != Open::Read)
             .create_new(how == Open::Create)
+            .mode(FOR_THE_OWNER)
             .open(self.file_path(path)?)?;
         // A directory can be opened for reading; it would fail at the first read instead.
         if file.metadata()?.is_dir() {
@@ -180,7 +184,8 @@ fn create_durably(dir: &Path) -> io::Result<()> {
     // The parent of a relative `data` would be the empty path, which nothing can open.
     let dir = std::path::absolute(dir)?;
     let made = dir.ancestors().take_while(|above| !above.exists()).count();
-    fs::create_dir_all(&dir)?;
+    // What is inside is nobody else's: messages of all tokens, and what tokens are known by.
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir)?;
     dir.ancestors().skip(1).take(made).try_for_each(|above| open_dir(above)?.sync_all())
 }
 

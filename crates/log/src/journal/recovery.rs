@@ -301,7 +301,11 @@ impl Recovery {
         let mut ring = Ring::new(plan, slots, self.found.next_number);
         // A damaged room keeps its files until it is repaired, one that is not loaded until it is.
         // Neither appends anything meanwhile, so what later files hold is none of their business.
-        let kept_out = Room::ALL.into_iter().filter(|room| self.is_kept_out(*room));
+        // One that never had a record keeps nothing, or the first file of all would outlast later
+        // ones that say how far the journal went.
+        let has_records = |room: &Room| self.need.get(room.index()).is_some_and(|&need| need > 1);
+        let kept_out =
+            Room::ALL.into_iter().filter(|room| self.is_kept_out(*room) && has_records(room));
         let reach = kept_out.filter_map(|room| self.reach.get(room.index()).copied()).max();
         for (n, used) in self.found.used.iter().enumerate() {
             let file_end = self.limit(n).unwrap_or(end);
