@@ -149,7 +149,7 @@ impl<M: Rules, S: Port<M>> Brokers<M, S> {
 
     fn begin(&mut self, number: usize, history: &mut History) {
         let now = self.store.now();
-        let due = M::next_deadline(self.store.underneath().state())
+        let due = M::next_deadline(self.store.underneath().state(), now)
             .is_some_and(|deadline| deadline <= now.steady);
         let command = match self.oracle.crowded() {
             Some(key) => Command::Read { key },

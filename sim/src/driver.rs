@@ -43,9 +43,18 @@ pub enum Fault {
     /// An answer the rules do not allow.
     #[error("the oracle objects: {0}")]
     Oracle(#[from] Violation),
+    /// The same of the events room.
+    #[error("the oracle objects: {0}")]
+    Events(Box<crate::events::Violation>),
     /// Something that must hold after every step does not.
     #[error("an invariant is broken: {0}")]
     Invariant(String),
+}
+
+impl From<crate::events::Violation> for Fault {
+    fn from(violation: crate::events::Violation) -> Self {
+        Self::Events(Box::new(violation))
+    }
 }
 
 /// Makes something that does not hold a broken invariant.

@@ -1,272 +1,305 @@
-//! The world of one server on embedded storage: a room, its host, the journal, checkpoints,
-//! segments and the mover, over a disk that crashes and fails.
+//! The world of one server on embedded storage with the counter room in it.
 //!
-//! What goes wrong here: calls to the disk fail, are short, find it full; the process is killed
-//! with its writes in the page cache, or the power is cut and any part of them is lost, between
-//! two steps, in the middle of any operation, or while the next process opens; the operator's
-//! clock jumps in both directions, the machine sleeps for hours; rarely a bit flips while no
-//! process runs.
-//!
-//! What must hold after every step:
-//!
-//! * the state read back from the disk as it is equals the live one, hash for hash, at the record
-//!   up to which it was read; the same of what is durable, whenever somebody was told something;
-//! * every answer is one the oracle allows, and comes in the order of the decisions;
-//! * every body somebody was told of reads as it was, and none that is not durable reads at all;
-//! * no error comes from nothing: a fault of the disk came before it, and when its cause ends the
-//!   server goes on by itself;
-//! * steady time never goes back behind what is known.
-//!
-//! After every restart the oracle finds what was acknowledged and a prefix of what was underway.
-//! A room that a flipped bit has closed says so; that ends the seed.
+//! See [`crate::server`] for what goes wrong and what must hold.
 
-mod acts;
-mod checks;
-mod clock;
-mod ledger;
 mod notes;
-mod opening;
-mod parts;
-mod process;
-mod restart;
-mod trouble;
 
-use handoff_log::disk::{Crash, When};
-use handoff_types::Span;
+use std::fmt;
+use std::marker::PhantomData;
 
-use self::clock::Clock;
-use self::ledger::Ledger;
+use bytes::Bytes;
+use handoff_log::journal::Purpose;
+use handoff_log::segments::WriteError;
+use handoff_store_embedded::{Host, Persist};
+use handoff_types::{Now, Span, Wall};
+
 use self::notes::Notes;
-pub use self::parts::{Parts, Sound};
-use self::process::Process;
-use self::restart::End;
+use crate::brokers::Rules;
 use crate::dice::Dice;
-use crate::driver::{Ending, Fault, World};
+use crate::driver::{Fault, ensure};
 use crate::history::{History, Kind};
 use crate::oracle::Oracle;
+use crate::room::{Action, Command, Counter, Name, Reply, Seen, State, VALUE_LIMIT, note_frame};
+pub use crate::server::Parts;
+use crate::server::{Act, Decided, Deed, Excuses, Flat, Household, Rooms, Server, Site, Tenant};
 use crate::workload::{Bodies, Workload};
 
-/// Once in how many steps the machine sleeps for long.
-const SUSPEND: u64 = 70;
+/// A server with the counter room.
+pub type Embedded<P> = Server<P>;
 
-/// Once in how many steps the operator sets the clock.
-const WALL_SET: u64 = 50;
+/// Everything as it is.
+#[derive(Debug)]
+pub struct Sound;
 
-/// What may be next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Act {
-    Command,
-    Commit,
-    Copy,
-    Sync,
-    Checkpoint,
-    Read,
-    Retain,
-    Tick,
-    /// A fault of the disk begins.
-    Strike,
-    /// It ends.
-    Mend,
-    /// The machine will stop at one of the next syncs.
-    Halt,
-    Restart,
+impl Parts for Sound {
+    type Rooms = Counting<Counter>;
 }
 
-/// A server, its callers, its disk, and the oracle that watches.
+/// The counter room, or one that is twisted, and whoever uses it.
 #[derive(Debug)]
-pub struct Embedded<P: Parts> {
-    disk: Crash,
-    /// None before the first step, and after damage has closed the room.
-    life: Option<Process<P>>,
+pub struct Counting<M> {
     workload: Workload,
     oracle: Oracle,
-    clock: Clock,
-    ledger: Ledger,
     notes: Notes,
-    dice: Dice,
-    /// How often each act comes in this seed.
-    temper: Vec<(u64, Act)>,
-    /// A bit was flipped.
-    damaged: bool,
-    /// Damage has closed the room.
-    closed: bool,
+    machine: PhantomData<M>,
 }
 
-impl<P: Parts> Embedded<P> {
-    /// An empty disk.
-    #[must_use]
-    pub fn new(mut dice: Dice) -> Self {
+impl<M: Persist + Rules + fmt::Debug + 'static> Rooms for Counting<M> {
+    fn move_in(dice: &mut Dice) -> Household {
+        let rooms = vec![Box::new(Flat::new(Self::new(dice))) as _];
+        let mut between = |least: u64, most: u64| least + dice.below(most - least + 1);
+        let deed = |deed| Act::Room(0, deed);
+        let temper = vec![
+            (between(150, 300), deed(Deed::Command)),
+            (between(10, 100), Act::Commit),
+            (between(2, 25), deed(Deed::Copy)),
+            (between(2, 15), deed(Deed::Sync)),
+            (between(3, 60), deed(Deed::Checkpoint)),
+            (15, deed(Deed::Read)),
+            (between(0, 10), deed(Deed::Retain)),
+            (between(2, 15), deed(Deed::Tick)),
+            (between(0, 10), Act::Strike),
+            (between(10, 20), Act::Mend),
+            (between(0, 24), Act::Halt),
+            (between(0, 10), Act::Restart),
+        ];
+        Household { rooms, temper }
+    }
+}
+
+/// A command that was decided and not answered.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    command: Command,
+    now: Now,
+    reply: Reply,
+    actions: Vec<Action>,
+}
+
+impl<M: Persist + Rules + fmt::Debug + 'static> Tenant for Counting<M> {
+    type Room = M;
+    type Asked = Asked;
+    const HAS_BODIES: bool = true;
+
+    fn hash(state: &State) -> u64 {
+        state.hash()
+    }
+
+    fn check_state(&self, state: &State) -> Result<(), Fault> {
+        for key in state.keys() {
+            let value = state.tally(key).value;
+            ensure((-VALUE_LIMIT..=VALUE_LIMIT).contains(&value), || format!("{key} is {value}"))?;
+        }
+        Ok(())
+    }
+
+    fn say(command: &Command) -> String {
+        command.to_string()
+    }
+
+    fn sort(command: &Command) -> (&'static str, Purpose, Vec<Bytes>) {
+        let purpose = match command {
+            Command::Tick | Command::Release { .. } => Purpose::Finish,
+            _ => Purpose::Accept,
+        };
+        (command.kind(), purpose, command.body().cloned().into_iter().collect())
+    }
+
+    fn decided(&mut self, decided: Decided<Self>, _: &State) -> Asked {
+        let Decided { command, now, reply, actions } = decided;
+        Asked { command, now, reply, actions }
+    }
+
+    fn answered(&mut self, asked: Asked, history: &mut History) -> Result<(), Fault> {
+        let Asked { command, now, reply, actions } = asked;
+        if let (Command::Note { key, .. }, Reply::Noted { offset }) = (&command, &reply) {
+            self.notes.told(*key, offset + 1);
+        }
+        history.tell(format_args!("{command}: {reply}"));
+        for action in &actions {
+            history.count(Kind::Performed, action.kind());
+            history.tell(format_args!("{action}"));
+        }
+        history.count_answer(&command, &reply);
+        self.workload.heard(&command, &reply);
+        self.oracle.acknowledged(&command, now, &reply, &actions)?;
+        Ok(())
+    }
+
+    fn lost(&mut self, asked: &Asked) -> &'static str {
+        self.workload.lost(&asked.command);
+        asked.command.kind()
+    }
+
+    fn recovered(&mut self, lost: Vec<Asked>, state: &State, _: Now) -> Result<usize, Fault> {
+        let lost: Vec<_> = lost.into_iter().map(|asked| (asked.command, asked.now)).collect();
+        let observed = seen(state).collect();
+        let survived = self.oracle.recovered(&lost, &observed)?;
+        self.notes.goes_on_with(state);
+        Ok(survived)
+    }
+
+    fn act(
+        flat: &mut Flat<Self>,
+        deed: Deed,
+        site: &mut Site,
+        history: &mut History,
+    ) -> Result<(), Fault> {
+        match deed {
+            Deed::Command => {
+                let command = match flat.tenant.oracle.crowded() {
+                    Some(key) => Command::Read { key },
+                    None => flat.tenant.workload.next_command(),
+                };
+                flat.send(&command, site, history).map(drop)
+            }
+            Deed::Tick => tick(flat, site, history),
+            Deed::Copy => copy(flat, site, history),
+            Deed::Sync => sync(flat, site, history),
+            Deed::Read => read(flat, site, history),
+            Deed::Retain => retain(flat, site, history),
+            Deed::Checkpoint => Ok(()),
+        }
+    }
+
+    /// Bodies make a round of many sectors, and that can be torn.
+    fn burst(flat: &mut Flat<Self>, site: &mut Site, history: &mut History) -> Result<(), Fault> {
+        for _ in 0..site.dice.below(6) {
+            let note = flat.tenant.workload.note();
+            flat.send(&note, site, history)?;
+        }
+        Ok(())
+    }
+
+    fn knock(&mut self, _: &State) -> Command {
+        Command::Read { key: self.workload.key() }
+    }
+
+    fn judge_bodies(&mut self, host: &Host<M>, excuses: Excuses) -> Result<(), Fault> {
+        self.notes.judge_all(host, &mut self.oracle, excuses)
+    }
+
+    fn look_at_bodies(&self, host: &Host<M>, excuses: Excuses) -> Result<(), Fault> {
+        self.notes.clone().judge_all(host, &mut self.oracle.clone(), excuses)
+    }
+
+    fn settle(&mut self, state: &State, _: Now) -> Result<(), Fault> {
+        self.oracle.settle(seen(state))?;
+        Ok(())
+    }
+}
+
+impl<M> Counting<M> {
+    pub(crate) fn new(dice: &mut Dice) -> Self {
         let workload = Workload::new(dice.fork(), Bodies::BEYOND_SMALL_RECORDS);
-        let temper = temper(&mut dice);
-        Self {
-            disk: Crash::new(),
-            life: None,
-            workload,
-            oracle: Oracle::default(),
-            clock: Clock::default(),
-            ledger: Ledger::new(),
-            notes: Notes::default(),
-            dice,
-            temper,
-            damaged: false,
-            closed: false,
-        }
-    }
-
-    fn pass_time(&mut self, history: &mut History) {
-        self.clock.pass(Span::from_micros(self.dice.below(100_000)));
-        if self.dice.one_in(SUSPEND) {
-            let slept = Span::from_secs(self.dice.below(40_000));
-            self.clock.pass(slept);
-            history.count(Kind::Injected, "the machine sleeps");
-            history.tell(format_args!("the machine sleeps for {} s", slept.0 / 1_000_000));
-        }
-        if self.dice.one_in(WALL_SET) {
-            self.set_wall(history);
-        }
-    }
-
-    fn set_wall(&mut self, history: &mut History) {
-        let step = self.dice.around(86_400) * 1_000_000;
-        self.clock.set_wall(step);
-        let what = if step < 0 { "clock set back" } else { "clock set forward" };
-        history.count(Kind::Injected, what);
-        history.tell(format_args!("{what} by {step} µs"));
-    }
-
-    fn next_act(&mut self) -> Act {
-        let total = self.temper.iter().map(|(weight, _)| weight).sum();
-        let mut roll = self.dice.below(total);
-        for (weight, act) in &self.temper {
-            match roll.checked_sub(*weight) {
-                Some(rest) => roll = rest,
-                None => return *act,
-            }
-        }
-        Act::Command
-    }
-
-    fn act(&mut self, act: Act, history: &mut History) -> Result<(), Fault> {
-        match act {
-            Act::Command => self.command(history),
-            Act::Commit => self.commit(history),
-            Act::Copy => self.copy(history),
-            Act::Sync => self.sync(history),
-            Act::Checkpoint => self.checkpoint(history),
-            Act::Read => self.read(history),
-            Act::Retain => self.retain(history),
-            Act::Tick => self.tick(history),
-            Act::Strike => self.strike(history),
-            Act::Mend => self.mend(history),
-            Act::Halt => self.halt(history),
-            Act::Restart => {
-                let end = End::drawn(&mut self.dice);
-                self.restart(end, history)
-            }
-        }
-    }
-
-    /// The machine will stop at one of the next syncs, often one of the commit that comes next.
-    fn halt(&mut self, history: &mut History) -> Result<(), Fault> {
-        let ahead = if self.dice.one_in(2) { 1 } else { 1 + self.dice.below(5) };
-        let n = self.disk.syncs() + ahead;
-        let when = if self.dice.one_in(3) { When::After } else { When::Before };
-        self.disk.halt_at_sync(n, when);
-        history.count(Kind::Injected, "the machine stops");
-        history.tell(format_args!("the machine will stop at sync {n}, {when:?} it"));
-        if self.dice.one_in(3) {
-            return Ok(());
-        }
-        // Bodies make a round of many sectors, and that can be torn.
-        for _ in 0..self.dice.below(6) {
-            let note = self.workload.note();
-            self.send(&note, history)?;
-        }
-        self.commit(history)
-    }
-
-    /// The first server on an empty disk. Now and then the disk has no room for the ring to grow.
-    fn begin(&mut self, history: &mut History) -> Result<(), Fault> {
-        self.boot(&[], history)?;
-        if let Some(life) = &mut self.life
-            && self.dice.one_in(3)
-        {
-            life.trouble.fill(&mut self.dice, history);
-        }
-        Ok(())
-    }
-
-    /// A machine that has stopped in the middle of something starts again.
-    fn mind_the_halt(&mut self, history: &mut History) -> Result<(), Fault> {
-        if !self.disk.is_halted() {
-            return Ok(());
-        }
-        history.count(Kind::Restart, "stopped in the middle");
-        history.tell(format_args!("stopped in the middle"));
-        let end = match self.dice.below(4) {
-            0 => End::Killed,
-            1 => End::PowerCutKeepingNothing,
-            _ => End::PowerCut,
-        };
-        self.restart(end, history)
+        let (oracle, notes) = (Oracle::default(), Notes::default());
+        Self { workload, oracle, notes, machine: PhantomData }
     }
 }
 
-impl<P: Parts> World for Embedded<P> {
-    fn step(&mut self, history: &mut History) -> Result<(), Fault> {
-        if self.closed {
-            history.count(Kind::Storage, "closed by damage");
-            return Ok(());
-        }
-        self.pass_time(history);
-        if self.life.is_none() {
-            self.begin(history)?;
-        } else {
-            let act = self.next_act();
-            self.act(act, history)?;
-        }
-        self.mind_the_halt(history)?;
-        self.check(history)
-    }
+fn seen(state: &State) -> impl Iterator<Item = (Name, Seen)> {
+    state.keys().map(|key| (key, state.tally(key).seen()))
+}
 
-    fn finish(&mut self, ending: Ending, history: &mut History) -> Result<(), Fault> {
-        let last = match ending {
-            Ending::Closed => {
-                self.relieve(history)?;
-                self.mind_the_halt(history)?;
-                End::Closed
-            }
-            Ending::Crashed if self.dice.one_in(2) => End::PowerCut,
-            Ending::Crashed => End::PowerCutKeepingNothing,
-        };
-        // What the opening serves must survive the next crash, whatever that one keeps.
-        for end in [last, End::PowerCutKeepingNothing] {
-            self.restart(end, history)?;
-            self.check(history)?;
+/// Time passes up to the room's next deadline, if there is one, and the room is driven.
+fn tick<T: Tenant<Room: Rules>>(
+    flat: &mut Flat<T>,
+    site: &mut Site,
+    history: &mut History,
+) -> Result<(), Fault> {
+    let Some(life) = &flat.life else { return Ok(()) };
+    let now = site.clock.now();
+    if let Some(deadline) = life.host.next_deadline(now) {
+        let wait = deadline.since(now.steady);
+        site.clock.pass(wait.min(Span::from_secs(10)));
+    }
+    flat.send(&Command::Tick, site, history).map(drop)
+}
+
+fn copy<T: Tenant>(
+    flat: &mut Flat<T>,
+    site: &mut Site,
+    history: &mut History,
+) -> Result<(), Fault> {
+    let Some(life) = &mut flat.life else { return Ok(()) };
+    let entries = 1 + usize::try_from(site.dice.below(6)).unwrap_or(0);
+    let (what, words) = match life.host.bulk().copy(entries) {
+        Ok(copied) => ("bodies copied", copied.to_string()),
+        Err(error) => ("copy failed", error.to_string()),
+    };
+    site.note(what, &words, what == "copy failed", history)
+}
+
+fn sync<T: Tenant>(
+    flat: &mut Flat<T>,
+    site: &mut Site,
+    history: &mut History,
+) -> Result<(), Fault> {
+    let Some(life) = &mut flat.life else { return Ok(()) };
+    match life.host.bulk().sync() {
+        Ok(()) => {
+            site.note("segments synced", "", false, history)?;
+            flat.check_durable_bodies(site)
         }
-        let Some(life) = &self.life else { return Ok(()) };
-        let state = life.host.state();
-        history.tell(format_args!("ends with state {:016x}", state.hash()));
-        self.oracle.settle(state.keys().map(|key| (key, state.tally(key).seen())))?;
-        Ok(())
+        Err(error) => site.note("segments not synced", &error.to_string(), true, history),
     }
 }
 
-/// Seeds differ in how busy, how lazy and how unlucky they are.
-fn temper(dice: &mut Dice) -> Vec<(u64, Act)> {
-    let mut between = |least: u64, most: u64| least + dice.below(most - least + 1);
-    vec![
-        (between(150, 300), Act::Command),
-        (between(10, 100), Act::Commit),
-        (between(2, 25), Act::Copy),
-        (between(2, 15), Act::Sync),
-        (between(3, 60), Act::Checkpoint),
-        (15, Act::Read),
-        (between(0, 10), Act::Retain),
-        (between(2, 15), Act::Tick),
-        (between(0, 10), Act::Strike),
-        (between(10, 20), Act::Mend),
-        (between(0, 24), Act::Halt),
-        (between(0, 10), Act::Restart),
-    ]
+/// Reads some bodies, those that nobody was told of as well.
+fn read<M: Persist + Rules + fmt::Debug + 'static>(
+    flat: &mut Flat<Counting<M>>,
+    site: &mut Site,
+    history: &mut History,
+) -> Result<(), Fault> {
+    let Some(life) = &mut flat.life else { return Ok(()) };
+    let Counting { workload, oracle, notes, .. } = &mut flat.tenant;
+    let excuses = site.excuses();
+    let key = workload.key();
+    let count = life.host.state().tally(key).notes;
+    for _ in 0..count.min(4) {
+        let note = (key, site.dice.below(count));
+        let what = notes.judge(&life.host, note, oracle, excuses)?;
+        history.count(Kind::Storage, what);
+        history.tell(format_args!("note {} of {key}: {what}", note.1));
+    }
+    Ok(())
+}
+
+/// Gives up the oldest bodies of a key, by one of the three rules there are.
+fn retain<M: Persist + Rules + fmt::Debug + 'static>(
+    flat: &mut Flat<Counting<M>>,
+    site: &mut Site,
+    history: &mut History,
+) -> Result<(), Fault> {
+    let Counting { workload, notes, .. } = &mut flat.tenant;
+    let key = workload.key();
+    let below = site.dice.below(notes.of(key) + 1);
+    let rule = site.dice.below(3);
+    let Some(life) = &mut flat.life else { return Ok(()) };
+    let lane = note_frame(key, 0).lane;
+    let segments = life.host.bulk().segments();
+    let (what, retained) = match rule {
+        0 => {
+            notes.give_up(key, below);
+            ("trimmed by offset", segments.trim(lane, below))
+        }
+        1 => {
+            notes.give_up(key, below);
+            let older_than = Some(Wall(below.cast_signed()));
+            ("retained by age", segments.retain(lane, None, older_than))
+        }
+        _ => {
+            let keep = Some(site.dice.below(64 << 10));
+            let retained = segments.end(lane).map_err(WriteError::from).and_then(|end| {
+                let retained = segments.retain(lane, keep, None);
+                notes.give_up(key, *retained.as_ref().unwrap_or(&end));
+                retained
+            });
+            ("retained by size", retained)
+        }
+    };
+    match retained {
+        Ok(start) => site.note(what, &format!("{key} begins at {start}"), false, history),
+        Err(error) => site.note("retention failed", &error.to_string(), true, history),
+    }
 }

@@ -5,7 +5,9 @@
 //! * [`oracle`] knows the room's rules from their prose and judges answers.
 //! * [`store`] is a store that refuses and forgets to answer, [`brokers`] two brokers that share
 //!   it: the world of several brokers on one database.
-//! * [`embedded`] is the world of one server over the journal, on a disk that crashes and fails.
+//! * [`server`] is one server over the journal, on a disk that crashes and fails, with whatever
+//!   rooms; [`embedded`] is the world where that is the counter room, [`events`] the one where it is
+//!   the events room, mostly with others beside it.
 //! * [`driver`] runs a [`driver::World`] for a number of steps; [`scenario`] names the worlds.
 //!
 //! Nothing here asks a clock, draws a random number, starts a thread or iterates a hash map: a
@@ -15,10 +17,13 @@ pub mod brokers;
 pub mod dice;
 pub mod driver;
 pub mod embedded;
+pub mod events;
 pub mod history;
+mod house;
 pub mod keyed;
 pub mod oracle;
 pub mod room;
 pub mod scenario;
+pub mod server;
 pub mod store;
 pub mod workload;

@@ -86,7 +86,7 @@ impl Machine for Counter {
         state.evolve(change);
     }
 
-    fn next_deadline(state: &State) -> Option<Steady> {
+    fn next_deadline(state: &State, _: Now) -> Option<Steady> {
         state.next_deadline()
     }
 }

@@ -3,7 +3,8 @@
 use crate::brokers::Brokers;
 use crate::dice::Dice;
 use crate::driver::{Failure, World, drive};
-use crate::embedded::{Embedded, Sound};
+use crate::embedded::{self, Embedded};
+use crate::events::{self, Timed};
 use crate::history::{History, Keep};
 use crate::room::Counter;
 use crate::store::ConflictingStore;
@@ -15,11 +16,13 @@ pub enum Scenario {
     Brokers,
     /// One server on embedded storage, over a disk that crashes and fails.
     Embedded,
+    /// The same with the events room in it.
+    Events,
 }
 
 impl Scenario {
     /// Every one there is.
-    pub const ALL: [Self; 2] = [Self::Brokers, Self::Embedded];
+    pub const ALL: [Self; 3] = [Self::Brokers, Self::Embedded, Self::Events];
 
     /// Its name on the command line.
     #[must_use]
@@ -27,6 +30,7 @@ impl Scenario {
         match self {
             Self::Brokers => "brokers",
             Self::Embedded => "embedded",
+            Self::Events => "events",
         }
     }
 
@@ -36,6 +40,7 @@ impl Scenario {
         match self {
             Self::Brokers => 1_000,
             Self::Embedded => 600,
+            Self::Events => 500,
         }
     }
 
@@ -48,7 +53,8 @@ impl Scenario {
                 let store = ConflictingStore::<Counter>::new(dice.fork());
                 Box::new(Brokers::<Counter, _>::new(store, dice))
             }
-            Self::Embedded => Box::new(Embedded::<Sound>::new(dice)),
+            Self::Embedded => Box::new(Embedded::<embedded::Sound>::new(dice)),
+            Self::Events => Box::new(Timed::<events::Sound>::new(dice)),
         }
     }
 }

@@ -11,16 +11,17 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use handoff_log::disk::{Disk, File, Open};
-use handoff_log::journal::{BodyAt, Entry, Journal, Permit, Purpose, ReadError, Refused, Ticket};
+use handoff_log::journal::{Entry, Journal, Permit, Ticket};
 use handoff_sim::dice::Dice;
 use handoff_sim::driver::{Fault, drive};
-use handoff_sim::embedded::{Embedded, Parts, Sound};
+use handoff_sim::embedded::{Counting, Embedded, Parts, Sound};
 use handoff_sim::history::{History, Keep};
 use handoff_sim::oracle::Violation;
 use handoff_sim::room::{Change, Counter, State};
 use handoff_store_embedded::{Frame, Persist, Undecodable};
-use handoff_types::{Machine, Now, Position, Room, Sequence, Steady, Wall};
+use handoff_types::{Machine, Now, Room, Sequence, Steady, Wall};
 use twisted::Twist;
+use twisted::journal::{Hasty, fulfilled, hurried};
 
 const SEEDS: std::ops::Range<u64> = 0..25;
 
@@ -119,55 +120,6 @@ impl<T: Meddle> File for Meddled<T, Arc<dyn File>> {
     }
 }
 
-/// A journal that does one thing otherwise than the one below.
-trait Hasty: fmt::Debug + Send + Sync + Sized + 'static {
-    fn append(journal: &dyn Journal, permit: Permit, entry: Entry) -> (Sequence, Ticket) {
-        journal.append(permit, entry)
-    }
-
-    fn barrier(journal: &dyn Journal, room: Room) -> Ticket {
-        journal.barrier(room)
-    }
-}
-
-#[derive(Debug)]
-struct Hurried<T>(Arc<dyn Journal>, PhantomData<T>);
-
-fn hurried<T: Hasty>(journal: Arc<dyn Journal>) -> Arc<dyn Journal> {
-    Arc::new(Hurried::<T>(journal, PhantomData))
-}
-
-impl<T: Hasty> Journal for Hurried<T> {
-    fn admit(&self, room: Room, bytes: u64, purpose: Purpose) -> Result<Permit, Refused> {
-        self.0.admit(room, bytes, purpose)
-    }
-
-    fn append(&self, permit: Permit, entry: Entry) -> (Sequence, Ticket) {
-        T::append(&*self.0, permit, entry)
-    }
-
-    fn barrier(&self, room: Room) -> Ticket {
-        T::barrier(&*self.0, room)
-    }
-
-    fn body(&self, at: BodyAt) -> Result<Bytes, ReadError> {
-        self.0.body(at)
-    }
-
-    fn trim(&self, room: Room, below: Position) {
-        self.0.trim(room, below);
-    }
-
-    fn durable(&self) -> Position {
-        self.0.durable()
-    }
-}
-
-/// A ticket for what a room without records has appended: fulfilled at once.
-fn fulfilled(journal: &dyn Journal) -> Ticket {
-    journal.barrier(Room::House)
-}
-
 impl<T: Twist + 'static> Persist for twisted::Room<T> {
     const ROOM: Room = Counter::ROOM;
 
@@ -214,7 +166,7 @@ fn an_answer_before_its_record_is_durable() {
         }
     }
     impl Parts for Early {
-        type Room = Counter;
+        type Rooms = Counting<Counter>;
         fn journal(journal: Arc<dyn Journal>) -> Arc<dyn Journal> {
             hurried::<Self>(journal)
         }
@@ -237,7 +189,7 @@ fn a_refusal_before_what_it_rests_on_is_durable() {
         }
     }
     impl Parts for Blurts {
-        type Room = Counter;
+        type Rooms = Counting<Counter>;
         fn journal(journal: Arc<dyn Journal>) -> Arc<dyn Journal> {
             hurried::<Self>(journal)
         }
@@ -255,7 +207,7 @@ fn a_disk_that_only_says_it_has_synced() {
         }
     }
     impl Parts for Lies {
-        type Room = Counter;
+        type Rooms = Counting<Counter>;
         fn disk(disk: Arc<dyn Disk>) -> Arc<dyn Disk> {
             meddled::<Self>(disk)
         }
@@ -273,7 +225,7 @@ fn a_name_that_is_never_made_durable() {
         }
     }
     impl Parts for Forgets {
-        type Room = Counter;
+        type Rooms = Counting<Counter>;
         fn disk(disk: Arc<dyn Disk>) -> Arc<dyn Disk> {
             meddled::<Self>(disk)
         }
@@ -291,7 +243,7 @@ fn bodies_that_leave_the_journal_before_segments_have_them() {
         }
     }
     impl Parts for Unsynced {
-        type Room = Counter;
+        type Rooms = Counting<Counter>;
         fn disk(disk: Arc<dyn Disk>) -> Arc<dyn Disk> {
             meddled::<Self>(disk)
         }
@@ -312,7 +264,7 @@ fn a_journal_that_forgets_what_no_checkpoint_has() {
         }
     }
     impl Parts for Forgets {
-        type Room = Counter;
+        type Rooms = Counting<Counter>;
         fn journal(journal: Arc<dyn Journal>) -> Arc<dyn Journal> {
             hurried::<Self>(journal)
         }
@@ -334,7 +286,7 @@ fn a_change_that_is_not_written_down() {
         }
     }
     impl Parts for Skips {
-        type Room = twisted::Room<Self>;
+        type Rooms = Counting<twisted::Room<Self>>;
     }
     notices::<Skips>(says("the state read back"));
 }
@@ -355,7 +307,7 @@ fn a_checkpoint_that_leaves_something_out() {
         }
     }
     impl Parts for LeavesHoldsOut {
-        type Room = twisted::Room<Self>;
+        type Rooms = Counting<twisted::Room<Self>>;
     }
     notices::<LeavesHoldsOut>(says("the state read back"));
 }
@@ -373,7 +325,7 @@ fn a_state_that_does_not_follow_from_its_changes() {
         }
     }
     impl Parts for Moody {
-        type Room = twisted::Room<Self>;
+        type Rooms = Counting<twisted::Room<Self>>;
     }
     notices::<Moody>(says("the state read back"));
 }
@@ -383,7 +335,7 @@ fn a_steady_clock_that_begins_anew_or_follows_the_operator() {
     #[derive(Debug)]
     struct FromZero;
     impl Parts for FromZero {
-        type Room = Counter;
+        type Rooms = Counting<Counter>;
         fn resume(_: Now, _: Wall) -> Steady {
             Steady(0)
         }
@@ -391,7 +343,7 @@ fn a_steady_clock_that_begins_anew_or_follows_the_operator() {
     #[derive(Debug)]
     struct StandsStill;
     impl Parts for StandsStill {
-        type Room = Counter;
+        type Rooms = Counting<Counter>;
         fn resume(last: Now, _: Wall) -> Steady {
             last.steady
         }

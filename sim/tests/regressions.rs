@@ -25,3 +25,12 @@ fn seeds_of_the_embedded_world_that_once_failed() {
         }
     }
 }
+
+/// * 100316: a room that had never written anything was closed for damage, because the file that
+///   says how far the journal went was recycled before an older one (`log`, `known_faults.rs`).
+#[test]
+fn seeds_of_the_events_world_that_once_failed() {
+    if let Err(failure) = run(Scenario::Events, 100_316, 500, Keep::Last) {
+        panic!("{failure}");
+    }
+}

@@ -1,14 +1,19 @@
-//! 200 seeds of every scenario, with every invariant checked after every step.
+//! Seeds of every scenario, with every invariant checked after every step.
+
+use std::ops::Range;
 
 use handoff_sim::history::{Census, Keep, Kind};
 use handoff_sim::scenario::{Scenario, run};
 use handoff_sim::store::Injected;
 
-const SEEDS: std::ops::Range<u64> = 0..200;
+const SEEDS: Range<u64> = 0..200;
 
-fn all_seeds(scenario: Scenario) -> Census {
+/// A world of several rooms costs more.
+const SEEDS_OF_EVENTS: Range<u64> = 0..160;
+
+fn all_seeds(scenario: Scenario, seeds: Range<u64>) -> Census {
     let mut census = Census::default();
-    for seed in SEEDS {
+    for seed in seeds {
         match run(scenario, seed, scenario.steps(), Keep::Last) {
             Ok(history) => census.merge(history.census()),
             Err(failure) => panic!("{failure}"),
@@ -44,7 +49,7 @@ const OF_THE_ROOM: &[(Kind, &[&str])] = &[
 
 #[test]
 fn two_brokers_keep_every_promise_and_meet_everything_that_can_happen() {
-    let census = all_seeds(Scenario::Brokers);
+    let census = all_seeds(Scenario::Brokers, SEEDS);
     let injected = Injected::ALL.map(Injected::name).into_iter();
     let uninjected: Vec<_> = injected.filter(|what| census.of(Kind::Injected, what) == 0).collect();
     assert_eq!(uninjected, [""; 0], "never happened in {SEEDS:?}");
@@ -164,7 +169,131 @@ const OF_EMBEDDED_STORAGE: &[(Kind, &[&str])] = &[
 
 #[test]
 fn a_server_on_embedded_storage_keeps_every_promise_through_everything_that_can_happen() {
-    let census = all_seeds(Scenario::Embedded);
+    let census = all_seeds(Scenario::Embedded, SEEDS);
     let missing = [missed(&census, OF_THE_ROOM), missed(&census, OF_EMBEDDED_STORAGE)];
     assert_eq!(missing.concat(), [], "never happened in {SEEDS:?}");
+}
+
+/// Everything that can happen to the events room and whoever uses it.
+const OF_EVENTS: &[(Kind, &[&str])] = &[
+    (Kind::Sent, &["register", "delete", "tick", "resume", "reschedule"]),
+    (
+        Kind::Acknowledged,
+        &[
+            "register",
+            "delete",
+            "tick",
+            "resume",
+            "reschedule",
+            "open",
+            "close",
+            "subscribe",
+            "unsubscribe",
+            "replace",
+            "everything",
+            "list",
+            "select",
+            "view",
+            "look",
+            "create token",
+            "revoke token",
+            "note act",
+            "add",
+            "note",
+        ],
+    ),
+    (Kind::Unknown, &["register", "delete", "tick", "resume", "reschedule", "subscribe", "list"]),
+    (Kind::Refused, &["register", "subscribe", "unsubscribe", "replace", "create token"]),
+    (
+        Kind::Refusal,
+        &[
+            "description",
+            "filter out of sight",
+            "filter too large",
+            "full",
+            "no event",
+            "no period at all",
+            "out of sight",
+            "repeat",
+            "schedule",
+            "types",
+        ],
+    ),
+    (
+        Kind::Performed,
+        &[
+            "cron event",
+            "event forgotten",
+            "event scheduled anew",
+            "event that never occurs",
+            "late occurrence",
+            "missed more than may be told",
+            "missed under all",
+            "missed under once",
+            "missed under skip",
+            "more is due",
+            "more to delete",
+            "more to look at",
+            "occurrence",
+            "occurrences skipped",
+            "one-shot event",
+            "periodic event",
+            "session told",
+            "session told late",
+        ],
+    ),
+    (
+        Kind::Injected,
+        &[
+            "a call of an opening fails",
+            "a fault struck",
+            "all syncs fail",
+            "bit flipped in a checkpoint",
+            "bit flipped in the journal",
+            "clock set back",
+            "clock set forward",
+            "the disk is nearly full",
+            "the machine sleeps",
+            "the machine stops",
+            "the machine stops in an opening",
+            "the process pauses",
+            "writes are short",
+        ],
+    ),
+    (Kind::NotAdmitted, &["busy", "journal full", "no file", "poisoned"]),
+    (
+        Kind::Storage,
+        &[
+            "checkpoint done",
+            "checkpoint given up",
+            "checkpoint goes on",
+            "checkpoint waits",
+            "commit stalled",
+            "committed",
+            "relieved",
+        ],
+    ),
+    (
+        Kind::Restart,
+        &[
+            "closed",
+            "closed by damage",
+            "killed",
+            "opening failed",
+            "other rooms whole after damage",
+            "power cut",
+            "power cut keeping nothing",
+            "room whole after damage",
+            "stopped in the middle",
+            "tail clean",
+            "tail marked",
+            "unanswered commands survived",
+        ],
+    ),
+];
+
+#[test]
+fn a_server_with_events_keeps_every_promise_through_everything_that_can_happen() {
+    let census = all_seeds(Scenario::Events, SEEDS_OF_EVENTS);
+    assert_eq!(missed(&census, OF_EVENTS), [], "never happened in {SEEDS_OF_EVENTS:?}");
 }

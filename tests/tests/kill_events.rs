@@ -2,6 +2,13 @@
 //! its id, no id is given twice, no occurrence told twice, and counters never grow. The long form
 //! is `scripts/torture events`.
 
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking, and its name is its documentation"
+)]
+
 use handoff_tests::place::Place;
 use handoff_tests::reminders::Hunt;
 

@@ -4,6 +4,13 @@
 //! and whose server is running; `<!-- serve -->` starts that server; `<!-- not run: WHY -->` is
 //! for what builds or takes minutes. A block without such a comment fails.
 
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking, and its name is its documentation"
+)]
+
 use handoff_tests::place::Place;
 use handoff_tests::served::{self, PATIENCE, Served};
 use handoff_tests::workspace;

@@ -2,6 +2,13 @@
 //! with the server: every message, every error, pipelining, options, broken frames, half-closed
 //! and slow sessions.
 
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking, and its name is its documentation"
+)]
+
 use handoff_tests::place::Place;
 use handoff_tests::prey::Lair;
 use handoff_tests::served::{self, PATIENCE, Served};
@@ -487,6 +494,63 @@ fn without_space_new_events_are_refused_and_deletions_go_on() {
     assert_eq!(refused(&answer), (code::REGISTER_EVENT, INTERNAL_ERROR));
     let deleted = peer.ask(code::DELETE_EVENT, &[(option::EVENT_ID, varint(id))], &[]).unwrap();
     assert_eq!(deleted.ids().unwrap(), [id]);
+}
+
+/// Every start takes a fresh file of the journal's ring, and short lives took no checkpoint: after
+/// as many of them as there are files no server became ready any more.
+#[test]
+fn servers_that_live_shortly_never_use_up_the_journal() {
+    let place = Place::temporary().unwrap();
+    let lair = served::lair(place.path())
+        .set("HANDOFF_SERVER__DISK_FREE_MIN", "1MiB")
+        .set("HANDOFF_LOG__JOURNAL_FILE_BYTES", "1MiB")
+        .set("HANDOFF_LOG__JOURNAL_BYTES_MAX", "8MiB")
+        .set("HANDOFF_LOG__JOURNAL_RESERVE_BYTES", "1MiB")
+        .set("HANDOFF_LOG__CHANGE_BYTES_MAX", "1MiB");
+    for life in 0..24 {
+        let mut served = Served::start(&lair).unwrap();
+        let mut peer = Peer::connect(served.events, PATIENCE).unwrap();
+        // New events may have to wait until a checkpoint has freed a file.
+        let taken = (0..10_000).find_map(|_| {
+            let answer = peer.ask(code::REGISTER_EVENT, &[], &event("x", HOUR, -1)).unwrap();
+            answer.id()
+        });
+        assert_eq!(taken, Some(life));
+        served.prey.kill().unwrap();
+        served.prey.ended().unwrap();
+    }
+}
+
+#[test]
+fn a_session_whose_token_is_revoked_does_and_hears_nothing_more() {
+    let token = "bootstrap-token-of-this-test";
+    let bench = bench_with(|lair| {
+        let file = lair.talk.with_file_name("token");
+        std::fs::write(&file, token).unwrap();
+        lair.set("HANDOFF_AUTH__ENABLED", "true")
+            .set("HANDOFF_AUTH__BOOTSTRAP_TOKEN_FILE", file.to_str().unwrap())
+    });
+    let ask = |method: &str, path: &str, body: &str| {
+        let mut stream = TcpStream::connect(bench.served.http).unwrap();
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\nconnection: \
+             close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+        serde_json::from_str::<serde_json::Value>(body).unwrap()
+    };
+    let made = ask("POST", "/v1/tokens", r#"{"version":1,"name":"leaked","scopes":["events"]}"#);
+    let (id, leaked) = (made["id"].as_str().unwrap(), made["token"].as_str().unwrap());
+    let mut peer = bench.peer();
+    assert_eq!(list(&mut peer, &[(option::TOKEN, leaked.as_bytes().to_vec())]), [] as [i32; 0]);
+    ask("DELETE", &format!("/v1/tokens/{id}"), "");
+    let answer = peer.ask(code::REGISTER_EVENT, &[], &event("x", HOUR, -1)).unwrap();
+    assert_eq!(refused(&answer), (code::REGISTER_EVENT, INVALID_PROPERTY));
+    assert_eq!(peer.message().unwrap(), None, "the session is closed");
 }
 
 #[test]

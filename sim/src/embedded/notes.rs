@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use handoff_store_embedded::{BulkError, Host};
+use handoff_store_embedded::{BulkError, Host, Persist};
 
-use super::parts::Parts;
 use crate::driver::{Fault, ensure};
 use crate::oracle::Oracle;
 use crate::room::{Name, State, note_frame};
+use crate::server::Excuses;
 
 /// The bodies of all keys.
 #[derive(Clone, Debug, Default)]
@@ -18,15 +18,6 @@ pub(super) struct Notes {
     given_up: BTreeMap<Name, u64>,
     /// Those that the disk damaged and that were answered as such.
     damaged: BTreeSet<(Name, u64)>,
-}
-
-/// What may be blamed for a body that does not come.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Excuses {
-    /// A call to the disk may have failed.
-    pub(super) fault: bool,
-    /// A bit was flipped in this directory.
-    pub(super) damage: bool,
 }
 
 impl Notes {
@@ -56,9 +47,9 @@ impl Notes {
     ///
     /// # Errors
     /// [`Fault`] when it is not what it was, is not there, or is there too early.
-    pub(super) fn judge<P: Parts>(
+    pub(super) fn judge<M: Persist>(
         &mut self,
-        host: &Host<P::Room>,
+        host: &Host<M>,
         (key, offset): (Name, u64),
         oracle: &mut Oracle,
         excuses: Excuses,
@@ -91,14 +82,14 @@ impl Notes {
     ///
     /// # Errors
     /// As [`Self::judge`].
-    pub(super) fn judge_all<P: Parts>(
+    pub(super) fn judge_all<M: Persist>(
         &mut self,
-        host: &Host<P::Room>,
+        host: &Host<M>,
         oracle: &mut Oracle,
         excuses: Excuses,
     ) -> Result<(), Fault> {
         let all: Vec<(Name, u64)> =
             self.told.iter().flat_map(|(key, told)| (0..*told).map(|at| (*key, at))).collect();
-        all.into_iter().try_for_each(|note| self.judge::<P>(host, note, oracle, excuses).map(drop))
+        all.into_iter().try_for_each(|note| self.judge(host, note, oracle, excuses).map(drop))
     }
 }

@@ -314,10 +314,10 @@ mod tests {
         let Reply::Ticked { ended } = shell.reply(&Command::Tick) else { panic!("no tick") };
         let in_order: Vec<Name> = keys.iter().rev().copied().take(TICK_HOLDS_MAX).collect();
         assert_eq!(ended.iter().map(|end| end.key).collect::<Vec<_>>(), in_order);
-        assert!(Counter::next_deadline(&shell.state) <= Some(shell.now.steady));
+        assert!(Counter::next_deadline(&shell.state, shell.now) <= Some(shell.now.steady));
         let (_, actions) = shell.ask(&Command::Tick);
         assert_eq!(actions.len(), 20 - TICK_HOLDS_MAX);
-        assert_eq!(Counter::next_deadline(&shell.state), None);
+        assert_eq!(Counter::next_deadline(&shell.state, shell.now), None);
     }
 
     #[test]
@@ -357,6 +357,6 @@ mod tests {
         let mut shell = Shell::default();
         shell.hold(a(), Span(10));
         shell.hold(b(), Span(5));
-        assert_eq!(Counter::next_deadline(&shell.state), Some(Steady(5)));
+        assert_eq!(Counter::next_deadline(&shell.state, shell.now), Some(Steady(5)));
     }
 }

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test file twists something else")]
 
+pub(crate) mod journal;
+
 use std::marker::PhantomData;
 
 use bytes::Bytes;
@@ -51,8 +53,8 @@ impl<T: Twist> Machine for Room<T> {
         T::evolve(state, change);
     }
 
-    fn next_deadline(state: &State) -> Option<Steady> {
-        Counter::next_deadline(state)
+    fn next_deadline(state: &State, now: Now) -> Option<Steady> {
+        Counter::next_deadline(state, now)
     }
 }
 

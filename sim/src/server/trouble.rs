@@ -10,7 +10,7 @@ use crate::history::{History, Kind};
 
 /// A disk under a process, and what is wrong with it.
 #[derive(Debug)]
-pub(super) struct Trouble {
+pub(crate) struct Trouble {
     faults: Faults,
     /// A fault is planned or lasts.
     planned: bool,
@@ -21,23 +21,23 @@ pub(super) struct Trouble {
 
 impl Trouble {
     /// A disk without faults over another, and the handle to its faults.
-    pub(super) fn over(disk: Arc<dyn Disk>) -> (Arc<dyn Disk>, Self) {
+    pub(crate) fn over(disk: Arc<dyn Disk>) -> (Arc<dyn Disk>, Self) {
         let (faulty, faults) = Faulty::new(disk);
         let trouble = Self { faults, planned: false, struck_before: 0, struck_told: 0 };
         (Arc::new(faulty), trouble)
     }
 
     /// Whether the disk is to blame for an error.
-    pub(super) fn excuses(&self) -> bool {
+    pub(crate) fn excuses(&self) -> bool {
         self.faults.struck() > self.struck_before
     }
 
-    pub(super) fn is_planned(&self) -> bool {
+    pub(crate) fn is_planned(&self) -> bool {
         self.planned
     }
 
     /// Plans a fault.
-    pub(super) fn plan(&mut self, dice: &mut Dice, history: &mut History) {
+    pub(crate) fn plan(&mut self, dice: &mut Dice, history: &mut History) {
         let soon = 1 + dice.below(6);
         let faults = &self.faults;
         let what = match dice.below(12) {
@@ -80,7 +80,7 @@ impl Trouble {
     }
 
     /// Leaves the disk with little room, or none at all.
-    pub(super) fn fill(&mut self, dice: &mut Dice, history: &mut History) {
+    pub(crate) fn fill(&mut self, dice: &mut Dice, history: &mut History) {
         let room = if dice.one_in(3) { 0 } else { dice.below(150 << 10) };
         self.faults.fill(room);
         self.begins("the disk is nearly full", history);
@@ -93,7 +93,7 @@ impl Trouble {
     }
 
     /// Fails one of the calls that an opening makes.
-    pub(super) fn plan_for_opening(&mut self, dice: &mut Dice, history: &mut History) {
+    pub(crate) fn plan_for_opening(&mut self, dice: &mut Dice, history: &mut History) {
         let n = 1 + dice.below(90);
         self.faults.fail_nth(Calls::Any, n);
         self.planned = true;
@@ -102,19 +102,19 @@ impl Trouble {
     }
 
     /// Ends every fault.
-    pub(super) fn end(&mut self, history: &mut History) {
+    pub(crate) fn end(&mut self, history: &mut History) {
         self.faults.clear();
         self.planned = false;
         history.tell(format_args!("the disk is well again"));
     }
 
     /// Everything was seen to work again: from here on no error is excused by the past.
-    pub(super) fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         self.struck_before = self.faults.struck();
     }
 
     /// Writes down what has struck since the last time.
-    pub(super) fn report(&mut self, history: &mut History) {
+    pub(crate) fn report(&mut self, history: &mut History) {
         let struck = self.faults.struck();
         for _ in self.struck_told..struck {
             history.count(Kind::Injected, "a fault struck");
@@ -127,7 +127,7 @@ impl Trouble {
 }
 
 /// Flips a bit somewhere in what is stored while no process runs. Says whether there was one.
-pub(super) fn flip_at_rest(disk: &Crash, dice: &mut Dice, history: &mut History) -> bool {
+pub(crate) fn flip_at_rest(disk: &Crash, dice: &mut Dice, history: &mut History) -> bool {
     let (kind, dir) = match dice.below(3) {
         0 => ("bit flipped in the journal", "journal".to_owned()),
         1 => ("bit flipped in a checkpoint", "checkpoints".to_owned()),

@@ -2,15 +2,13 @@
 
 use handoff_types::{Now, Span, Steady, Wall};
 
-use super::parts::Parts;
 use crate::driver::{Fault, ensure};
-
-/// What the operator's clock shows at the beginning.
-const WALL_START: i64 = 1_700_000_000_000_000;
 
 /// Real time, the error of the operator's clock, and the steady clock of the process.
 #[derive(Debug, Default)]
-pub(super) struct Clock {
+pub(crate) struct Clock {
+    /// What the operator's clock showed at the beginning.
+    wall_start: i64,
     real: u64,
     wall_error: i64,
     /// When the process began and what its steady clock said then.
@@ -22,31 +20,36 @@ pub(super) struct Clock {
 
 /// A reading of the clocks, and what was really the case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Moment {
-    pub(super) now: Now,
+pub(crate) struct Moment {
+    pub(crate) now: Now,
     real: u64,
     wall_error: i64,
 }
 
 impl Clock {
-    pub(super) fn now(&self) -> Now {
-        let wall = WALL_START.saturating_add_unsigned(self.real).saturating_add(self.wall_error);
+    pub(crate) fn new(wall_start: Wall) -> Self {
+        Self { wall_start: wall_start.0, ..Self::default() }
+    }
+
+    pub(crate) fn now(&self) -> Now {
+        let wall =
+            self.wall_start.saturating_add_unsigned(self.real).saturating_add(self.wall_error);
         let steady = self.steady_then + Span(self.real - self.began);
         Now { wall: Wall(wall), steady }
     }
 
     /// Time passes, on both clocks.
-    pub(super) fn pass(&mut self, span: Span) {
+    pub(crate) fn pass(&mut self, span: Span) {
         self.real += span.0;
     }
 
     /// The operator sets the clock.
-    pub(super) fn set_wall(&mut self, step: i64) {
+    pub(crate) fn set_wall(&mut self, step: i64) {
         self.wall_error = self.wall_error.saturating_add(step);
     }
 
     /// Reads the clocks for something that may be written down.
-    pub(super) fn tell(&mut self) -> Moment {
+    pub(crate) fn tell(&mut self) -> Moment {
         let moment = Moment { now: self.now(), real: self.real, wall_error: self.wall_error };
         if self.told.last() != Some(&moment) {
             self.told.push(moment);
@@ -60,13 +63,14 @@ impl Clock {
     /// # Errors
     /// When the steady clock goes back behind what is known, or a deadline comes early though
     /// nobody set the operator's clock forward.
-    pub(super) fn resume<P: Parts>(
+    pub(crate) fn resume(
         &mut self,
         last: Option<Now>,
         kept: Moment,
+        resume: impl Fn(Now, Wall) -> Steady,
     ) -> Result<(), Fault> {
         let wall = self.now().wall;
-        let steady = last.map_or(Steady(0), |last| P::resume(last, wall));
+        let steady = last.map_or(Steady(0), |last| resume(last, wall));
         ensure(steady >= kept.now.steady, || {
             format!("steady time went back from {} to {}", kept.now.steady.0, steady.0)
         })?;

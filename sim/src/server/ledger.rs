@@ -6,11 +6,10 @@ use handoff_types::Sequence;
 
 use super::clock::Moment;
 use crate::driver::{Fault, ensure};
-use crate::room::State;
 
 /// The states the room went through, by the record that led to each.
 #[derive(Debug)]
-pub(super) struct Ledger {
+pub(crate) struct Ledger {
     lines: BTreeMap<Sequence, Line>,
     /// The last record whose effect somebody was told of.
     told: Sequence,
@@ -18,37 +17,39 @@ pub(super) struct Ledger {
 
 /// The room after a record.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Line {
+pub(crate) struct Line {
     hash: u64,
-    pub(super) moment: Moment,
+    pub(crate) moment: Moment,
 }
 
 impl Ledger {
-    pub(super) fn new() -> Self {
-        let empty = Line { hash: State::default().hash(), moment: Moment::default() };
+    /// Begins with the hash of an empty room.
+    pub(crate) fn new(hash: u64) -> Self {
+        let empty = Line { hash, moment: Moment::default() };
         Self { lines: BTreeMap::from([(Sequence::NONE, empty)]), told: Sequence::NONE }
     }
 
-    /// A record was appended.
-    pub(super) fn appended(&mut self, sequence: Sequence, state: &State, moment: Moment) {
-        self.lines.insert(sequence, Line { hash: state.hash(), moment });
+    /// A record was appended and led to a state with this hash.
+    pub(crate) fn appended(&mut self, sequence: Sequence, hash: u64, moment: Moment) {
+        self.lines.insert(sequence, Line { hash, moment });
     }
 
-    /// Somebody was told of everything up to a record.
-    pub(super) fn told(&mut self, through: Sequence) {
-        self.told = self.told.max(self.last_through(through).0);
+    /// Somebody was told of everything up to a record. Says whether of more than ever before.
+    pub(crate) fn told(&mut self, through: Sequence) -> bool {
+        let before = self.told;
+        self.told = before.max(self.last_through(through).0);
+        self.told > before
     }
 
     /// Judges a state that was read back up to a record.
     ///
     /// # Errors
     /// When something is missing that somebody was told of, or the state is not what it was.
-    pub(super) fn check(&self, state: &State, through: Sequence) -> Result<Line, Fault> {
+    pub(crate) fn check(&self, hash: u64, through: Sequence) -> Result<Line, Fault> {
         let (sequence, line) = self.last_through(through);
         ensure(sequence >= self.told, || {
             format!("only {sequence} came back and {} was told of", self.told)
         })?;
-        let hash = state.hash();
         ensure(hash == line.hash, || {
             format!(
                 "the state read back to {sequence} is {hash:016x} and was {:016x}, of {} records",
@@ -60,9 +61,14 @@ impl Ledger {
     }
 
     /// A process goes on behind this record; what came after it never happened.
-    pub(super) fn goes_on_after(&mut self, through: Sequence) {
+    pub(crate) fn goes_on_after(&mut self, through: Sequence) {
         self.lines.split_off(&Sequence(through.0 + 1));
         self.told = self.last();
+    }
+
+    /// Whether this is the last record there is.
+    pub(crate) fn is_last(&self, through: Sequence) -> bool {
+        through >= self.last()
     }
 
     fn last(&self) -> Sequence {
