@@ -38,6 +38,8 @@ use crate::{Failed, Row};
 const DESCRIPTION_BYTES: usize = 32;
 const IDLE_TYPE: &str = "idle";
 const DAY_SECS: f64 = 86_400.0;
+const SETTLE_MIN: Duration = Duration::from_secs(3);
+const SETTLE_MAX: Duration = Duration::from_secs(60);
 /// Of the events that are listened to.
 const PERIOD_SECS: f64 = 1.0;
 
@@ -128,6 +130,7 @@ pub fn run(plan: &Plan, program: &Path, talk: &dyn Fn(&str)) -> Result<Report, F
     let mut server = Server::start(program, &data)?;
     run.healthz(&server)?;
     run.register(&server)?;
+    run.settle(&data);
     run.idle(&server);
     run.listen(&server, Fan::One, plan.single_rate)?;
     run.listen(&server, Fan::All, plan.fanned_rate)?;
@@ -219,6 +222,19 @@ impl Run<'_> {
         let bytes = row("event_bytes", "memory of an event", "B", each);
         self.rows.push(bytes.goal(Goal::AtMost(300.0)));
         Ok(())
+    }
+
+    /// Waits until the checkpoint of what was just registered is written, if there is one, and the
+    /// disk has it: otherwise its hundreds of megabytes are what is measured next.
+    fn settle(&self, data: &Path) {
+        (self.talk)("settling: until no checkpoint is under way");
+        let begun = now();
+        let under_way = || data.join("checkpoints/events.writing").exists();
+        // One that is due begins within a second.
+        while begun.elapsed() < SETTLE_MIN || (under_way() && begun.elapsed() < SETTLE_MAX) {
+            thread::park_timeout(Duration::from_millis(100));
+        }
+        rustix::fs::sync();
     }
 
     fn idle(&mut self, server: &Server) {

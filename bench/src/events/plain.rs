@@ -82,6 +82,7 @@ fn serve(
     begin: &AtomicBool,
     stop: &AtomicBool,
 ) -> io::Result<()> {
+    let frames: Vec<BytesMut> = (0..rate).map(frame).collect();
     let mut all: Vec<TcpStream> = Vec::new();
     for _ in 0..sessions {
         let (mut stream, _) = listener.accept()?;
@@ -96,7 +97,6 @@ fn serve(
         stream.write_all(&answer)?;
         all.push(stream);
     }
-    let frames: Vec<BytesMut> = (0..rate).map(frame).collect();
     while !begin.load(Ordering::Acquire) {
         thread::park();
     }
