@@ -167,6 +167,21 @@ mod tests {
     use axum::http::{HeaderMap, HeaderValue, header};
 
     #[test]
+    fn only_addresses_and_localhost_are_at_home() {
+        let at_home = |host: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::HOST, host.parse().unwrap());
+            super::is_at_home(&headers)
+        };
+        for host in ["127.0.0.1:7070", "127.0.0.1", "localhost:7070", "LocalHost", "[::1]:7070"] {
+            assert!(at_home(host), "{host}");
+        }
+        for host in ["evil.example:7070", "127.0.0.1.evil.example", "localhost.evil.example", ""] {
+            assert!(!at_home(host), "{host}");
+        }
+    }
+
+    #[test]
     fn a_token_is_read_from_its_header() {
         for (value, token) in [
             ("Bearer hf_abc", Some("hf_abc")),
