@@ -11,12 +11,16 @@ use handoff_sevent::{Answer, Frames, Request, Selection};
 use rustix::event::epoll;
 
 use super::register::Session;
+use crate::samples::Samples;
 
 /// Messages are small here.
 const FRAME_BYTES_MAX: u32 = 1 << 20;
 const PERIOD_MICROS: i64 = 1_000_000;
 /// What comes before this is the start and not measured.
 const WARM_UP: Duration = Duration::from_millis(1_500);
+/// So long a stretch has its own percentiles: whoever lends us the processors takes them away for
+/// tens of milliseconds now and then, and the median stretch is one in which nobody did.
+const STRETCH: Duration = Duration::from_millis(250);
 const WAKE_UP: epoll::EventFlags = epoll::EventFlags::IN;
 
 /// An event that occurs once a second, and when next.
@@ -32,6 +36,8 @@ pub(super) struct Due {
 pub(super) struct Lateness {
     /// How late each notification was.
     pub(super) load: Load,
+    /// Within what 99 of 100 came, in each stretch of a quarter second, in milliseconds.
+    pub(super) stretches: Samples,
     /// Notifications that were not the next of their event to their session.
     pub(super) disorder: u64,
 }
@@ -82,7 +88,7 @@ impl Listeners {
         for (number, listener) in self.all.iter().enumerate() {
             epoll::add(&poll, &listener.stream, epoll::EventData::new_u64(number as u64), WAKE_UP)?;
         }
-        let mut latencies = Vec::new();
+        let mut latencies: Vec<Vec<Duration>> = Vec::new();
         let mut disorder = 0;
         let mut events = Vec::with_capacity(1024);
         let mut piece = vec![0; 64 << 10];
@@ -102,7 +108,7 @@ impl Listeners {
                     Err(error) => return Err(error),
                 };
                 let at = wall_micros();
-                let counts = begun.elapsed() >= WARM_UP;
+                let measured = begun.elapsed().checked_sub(WARM_UP);
                 listener.frames.extend(piece.get(..read).unwrap_or_default());
                 while let Some(frame) = listener.frames.next().map_err(io::Error::other)? {
                     let answer = Answer::decode(&frame).map_err(io::Error::other)?;
@@ -118,14 +124,21 @@ impl Listeners {
                     if late < -PERIOD_MICROS / 2 {
                         disorder += 1;
                     }
-                    if counts {
-                        latencies.push(Duration::from_micros(u64::try_from(late).unwrap_or(0)));
+                    let Some(measured) = measured else { continue };
+                    let stretch = (measured.as_millis() / STRETCH.as_millis()) as usize;
+                    latencies.resize_with(latencies.len().max(stretch + 1), Vec::new);
+                    if let Some(stretch) = latencies.get_mut(stretch) {
+                        stretch.push(Duration::from_micros(u64::try_from(late).unwrap_or(0)));
                     }
                 }
             }
         }
-        let load = Load::of(latencies, begun.elapsed().saturating_sub(WARM_UP));
-        Ok(Lateness { load, disorder })
+        let elapsed = begun.elapsed().saturating_sub(WARM_UP);
+        let p99 =
+            |stretch: &Vec<Duration>| Load::of(stretch.clone(), STRETCH).micros_at(0.99) / 1e3;
+        let stretches = latencies.iter().map(p99).collect();
+        let load = Load::of(latencies.concat(), elapsed);
+        Ok(Lateness { load, stretches, disorder })
     }
 }
 

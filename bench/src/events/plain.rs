@@ -1,8 +1,11 @@
 //! The floor of lateness: one thread that writes the same octets to the same number of sockets
-//! at the same times, and does nothing else. No filters, no journal, no bounds.
+//! at the same times, each batch of what is due after one synced write to the same disk, because an
+//! occurrence is durable before it is told. Nothing else: no filters, no journal, no bounds.
 
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -13,10 +16,13 @@ use handoff_probe::now;
 use handoff_sevent::{Answer, Event};
 
 use super::listeners::{Due, wall_micros};
-use super::{DESCRIPTION_BYTES, Fan, PERIOD_SECS};
+use super::{DESCRIPTION_BYTES, Fan, PERIOD_SECS, RAW_BYTES};
 
 /// Between the last session and the first occurrence.
 const LEAD: Duration = Duration::from_millis(200);
+
+const BLOCK_BYTES: usize = 4096;
+const BLOCKS: u64 = RAW_BYTES / BLOCK_BYTES as u64;
 
 /// The thread. Dropped, it ends.
 #[derive(Debug)]
@@ -30,13 +36,13 @@ pub(super) struct Plain {
 
 impl Plain {
     /// Waits for sessions.
-    pub(super) fn start(sessions: u32, rate: u32, fan: Fan) -> io::Result<Self> {
+    pub(super) fn start(disk: File, sessions: u32, rate: u32, fan: Fan) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?;
         let [stop, begin] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
         let thread = {
             let (stop, begin) = (Arc::clone(&stop), Arc::clone(&begin));
-            thread::spawn(move || serve(&listener, sessions, (rate, fan), &begin, &stop))
+            thread::spawn(move || serve(&listener, &disk, sessions, (rate, fan), (&begin, &stop)))
         };
         Ok(Self { address, stop, thread: Some(thread), begin, rate })
     }
@@ -77,10 +83,10 @@ impl Drop for Plain {
 
 fn serve(
     listener: &TcpListener,
+    disk: &File,
     sessions: u32,
     (rate, fan): (u32, Fan),
-    begin: &AtomicBool,
-    stop: &AtomicBool,
+    (begin, stop): (&AtomicBool, &AtomicBool),
 ) -> io::Result<()> {
     let frames: Vec<BytesMut> = (0..rate).map(frame).collect();
     let mut all: Vec<TcpStream> = Vec::new();
@@ -101,23 +107,31 @@ fn serve(
         thread::park();
     }
     let first = now() + LEAD;
-    for n in 0_u64.. {
-        let due = first + Duration::from_secs_f64(n as f64 / f64::from(rate));
-        while now() < due {
-            thread::park_timeout(due.saturating_duration_since(now()));
+    let due = |n: u64| first + Duration::from_secs_f64(n as f64 / f64::from(rate));
+    let block = [0x5a; BLOCK_BYTES];
+    let (mut next, mut place) = (0_u64, 0);
+    while !stop.load(Ordering::Acquire) {
+        while now() < due(next) {
+            thread::park_timeout(due(next).saturating_duration_since(now()));
         }
-        if stop.load(Ordering::Acquire) {
-            break;
+        let from = next;
+        while due(next) <= now() {
+            next += 1;
         }
-        let place = n % u64::from(rate);
-        let to = match fan {
-            Fan::One => place % u64::from(sessions)..place % u64::from(sessions) + 1,
-            Fan::All => 0..u64::from(sessions),
-        };
-        let frame = usize::try_from(place).ok().and_then(|place| frames.get(place));
-        for stream in to.filter_map(|to| all.get(usize::try_from(to).ok()?)) {
-            let mut stream: &TcpStream = stream;
-            stream.write_all(frame.map(|frame| &**frame).unwrap_or_default())?;
+        disk.write_all_at(&block, place * BLOCK_BYTES as u64)?;
+        disk.sync_data()?;
+        place = (place + 1) % BLOCKS;
+        for n in from..next {
+            let place = n % u64::from(rate);
+            let to = match fan {
+                Fan::One => place % u64::from(sessions)..place % u64::from(sessions) + 1,
+                Fan::All => 0..u64::from(sessions),
+            };
+            let frame = usize::try_from(place).ok().and_then(|place| frames.get(place));
+            for stream in to.filter_map(|to| all.get(usize::try_from(to).ok()?)) {
+                let mut stream: &TcpStream = stream;
+                stream.write_all(frame.map(|frame| &**frame).unwrap_or_default())?;
+            }
         }
     }
     Ok(())
