@@ -33,6 +33,7 @@ mod recovery;
 mod ring;
 mod round;
 mod shelf;
+mod stats;
 mod threaded;
 mod ticket;
 mod writer;
@@ -59,7 +60,8 @@ pub use self::recovery::{
     Damage, LostRecords, Recovery, RepairError, Repaired, Replayed, Report, Start, Tail, excused,
     repair,
 };
-pub use self::threaded::{Stats, Threaded};
+pub use self::stats::{SYNC_BOUNDS_MICROS, Stats};
+pub use self::threaded::Threaded;
 pub use self::ticket::{Committed, Receipt, Ticket};
 
 /// The journal as rooms see it: append, read, trim. Nothing in it says where it is kept.
@@ -82,6 +84,24 @@ pub trait Journal: Send + Sync + fmt::Debug {
     /// # Errors
     /// [`ReadError`]; damage is answered as such.
     fn body(&self, at: BodyAt) -> Result<Bytes, ReadError>;
+
+    /// All bodies of a durable entry. An entry is checked as a whole, so this costs no more than
+    /// one of them.
+    ///
+    /// # Errors
+    /// [`ReadError`]; damage is answered as such. [`Self::body`] may still give bodies that it did
+    /// not hit.
+    fn bodies(&self, position: Position) -> Result<Vec<Bytes>, ReadError> {
+        let mut bodies = Vec::new();
+        for index in 0.. {
+            match self.body(BodyAt { position, index }) {
+                Ok(body) => bodies.push(body),
+                Err(ReadError::NoSuchBody { .. }) => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(bodies)
+    }
 
     /// The room needs nothing below this position any more.
     fn trim(&self, room: Room, below: Position);

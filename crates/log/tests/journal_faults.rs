@@ -16,9 +16,9 @@ use std::sync::Arc;
 
 use handoff_log::disk::{Call, Calls, Crash, Disk, Faults, Faulty, Memory, Short};
 use handoff_log::journal::{
-    Inline, Journal, Lost, Purpose, Recovery, Refused, Stalled, Start, Threaded, Ticket,
+    Entry, Inline, Journal, Lost, Purpose, Recovery, Refused, Stalled, Start, Threaded, Ticket,
 };
-use handoff_types::{Code, Outcome, Room};
+use handoff_types::{Code, Now, Outcome, Room, Steady};
 use journal_model::{Model, Run, entry, options};
 
 fn faulty(disk: impl Disk + 'static) -> (Arc<dyn Disk>, Faults) {
@@ -237,6 +237,24 @@ fn a_running_journal_stops_for_good_when_the_disk_keeps_failing_and_says_unknown
 }
 
 #[test]
+fn a_running_journal_says_since_when_the_oldest_entry_waits_for_a_failing_disk() {
+    let (disk, faults) = faulty(Memory::new());
+    let mut patient = options(3);
+    patient.limits.poison_secs_max = 600;
+    let recovery = Recovery::begin(Arc::clone(&disk), patient, Start::default()).unwrap();
+    let journal = Threaded::start(recovery.finish().unwrap().0).unwrap();
+    let now = Now { steady: Steady(5), ..Now::default() };
+    let entry = Entry { now, ..entry(Room::Events, b"waits") };
+    let permit = journal.admit(Room::Events, entry.bytes(), Purpose::Accept).unwrap();
+    faults.fail_all(Calls::Only(Call::Sync));
+    let ticket = journal.append(permit, entry).1;
+    assert_eq!(journal.oldest_waiting(), Some(Steady(5)));
+    faults.clear();
+    ticket.wait().unwrap();
+    assert_eq!(journal.oldest_waiting(), None);
+}
+
+#[test]
 fn many_threads_share_syncs_and_each_hears_of_its_own_entry() {
     let (disk, _) = faulty(Memory::new());
     // Nobody trims here, and in the worst case every entry has a round to itself.
@@ -260,6 +278,8 @@ fn many_threads_share_syncs_and_each_hears_of_its_own_entry() {
     let stats = journal.stats();
     assert_eq!(stats.records, 320);
     assert!(stats.rounds <= stats.records);
+    assert_eq!(stats.sync_times.iter().sum::<u64>(), stats.rounds);
+    assert_eq!(journal.oldest_waiting(), None);
     drop(journal);
     let found = changes(&disk);
     for thread in 0..16u8 {

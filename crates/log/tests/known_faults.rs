@@ -25,6 +25,8 @@ use journal_model::{entry, options};
 
 const BLOCK: usize = 4096;
 const FIRST_FILE: &str = "journal/0000.journal";
+const SECOND_FILE: &str = "journal/0001.journal";
+const THIRD_FILE: &str = "journal/0002.journal";
 /// A byte inside the change of the first record of a round.
 const IN_RECORD: usize = 192 + 24 + 20;
 
@@ -109,7 +111,6 @@ fn the_sound_records_of_a_damaged_room_survive_the_trims_of_others() {
 /// for nothing more in the damaged round before.
 #[test]
 fn what_was_salvaged_once_is_salvaged_again_though_the_next_file_was_written_anew() {
-    const SECOND_FILE: &str = "journal/0001.journal";
     let memory = Memory::new();
     let disk: Arc<dyn Disk> = Arc::new(memory.clone());
     let (journal, ..) = open(&disk, options(1), Start::default());
@@ -173,7 +174,8 @@ fn a_room_that_is_not_loaded_keeps_its_part_of_the_journal() {
 /// before what a checkpoint knew: a room that had never written anything was closed for damage.
 #[test]
 fn rooms_without_records_keep_nothing_and_lose_nothing() {
-    let (disk, faults) = Faulty::new(Arc::new(Memory::new()));
+    let memory = Memory::new();
+    let (disk, faults) = Faulty::new(Arc::new(memory.clone()));
     let disk: Arc<dyn Disk> = Arc::new(disk);
     let mut start = Start { unloaded: vec![Room::Streams], ..Start::default() };
     for life in 1..3 {
@@ -191,10 +193,12 @@ fn rooms_without_records_keep_nothing_and_lose_nothing() {
         journal.close().unwrap();
     }
     faults.clear();
+    let first = memory.contents(FIRST_FILE);
     for life in 3..9 {
         let (_, _, report) = open(&disk, options(life), start.clone());
         assert_eq!((report.damage, report.closed), (vec![], vec![]), "life {life}");
     }
+    assert_ne!(memory.contents(FIRST_FILE), first, "kept for nobody");
 }
 
 /// A trim needs a checkpoint, that needs a barrier, and that needs what was admitted to be
@@ -353,6 +357,129 @@ fn one_file_that_cannot_be_recycled_does_not_stop_the_ring() {
         journal.trim(Room::Events, journal.durable());
     }
     assert!(written > 300, "{written}");
+}
+
+/// Notes what a checkpoint of a room knows once the room has nothing under way.
+fn checkpoint(journal: &Inline, room: Room, start: &mut Start) {
+    let mark = journal.barrier(room).outcome().unwrap().unwrap();
+    start.end = mark.position;
+    start.needs[room.index()] = mark.position;
+    start.known_to[room.index()] = mark.position;
+    start.known[room.index()] = mark.sequence;
+    start.sequences[room.index()] = mark.sequence;
+}
+
+/// Two files with rounds that nobody needs any more, one without, and what a checkpoint knows.
+fn two_used_files(disk: &Arc<dyn Disk>, rooms: [Room; 2]) -> Start {
+    let mut start = Start::default();
+    for (life, room) in (1..).zip(rooms) {
+        let (journal, ..) = open(disk, options(life), Start::default());
+        put_round(&journal, room, &[9; 100]);
+        checkpoint(&journal, room, &mut start);
+        journal.close().unwrap();
+    }
+    for name in disk.list("journal").unwrap() {
+        let path = format!("journal/{name}");
+        if ![FIRST_FILE, SECOND_FILE, THIRD_FILE].contains(&path.as_str()) {
+            disk.remove(&path).unwrap();
+        }
+    }
+    start
+}
+
+/// A write failed while an older file was recycled, and the ring took the next one: the last that
+/// held rounds. The journal then ended before what a checkpoint knew, and every room that could not
+/// prove that it had lost nothing was closed.
+#[test]
+fn the_last_rounds_outlast_older_ones_whichever_write_fails() {
+    for nth in 1..6 {
+        let (disk, faults) = Faulty::new(Arc::new(Memory::new()));
+        let disk: Arc<dyn Disk> = Arc::new(disk);
+        let start = two_used_files(&disk, [Room::Events; 2]);
+        faults.fail_nth(Calls::Only(Call::Write), nth);
+        let (journal, ..) = open(&disk, options(3), start.clone());
+        for _ in 0..3 {
+            journal.commit().unwrap();
+        }
+        drop(journal);
+        faults.clear();
+        let (_, _, report) = open(&disk, options(4), start);
+        assert_eq!((report.damage, report.closed), (vec![], vec![]), "write {nth} failed");
+    }
+}
+
+/// The same while the journal runs: a fault seals the file being written, its rounds are the last,
+/// and a second fault leaves older ones in another file.
+#[test]
+fn the_last_rounds_outlast_older_ones_whichever_two_writes_fail() {
+    for (first, second) in (1..7).flat_map(|first| (1..7).map(move |second| (first, second))) {
+        let (disk, faults) = Faulty::new(Arc::new(Memory::new()));
+        let disk: Arc<dyn Disk> = Arc::new(disk);
+        let mut start = two_used_files(&disk, [Room::Events; 2]);
+        let (journal, ..) = open(&disk, options(3), start.clone());
+        for nth in [first, first + second] {
+            faults.fail_nth(Calls::Only(Call::Write), nth);
+        }
+        drop(put(&journal, Room::Events, &[9; 100], Purpose::Accept).unwrap());
+        while journal.commit().is_err() {}
+        checkpoint(&journal, Room::Events, &mut start);
+        journal.trim(Room::Events, start.end);
+        for _ in 0..3 {
+            journal.commit().unwrap();
+        }
+        drop(journal);
+        faults.clear();
+        let (_, _, report) = open(&disk, options(4), start);
+        let failed = format!("write {first} and {second} more failed");
+        assert_eq!((report.damage, report.closed), (vec![], vec![]), "{failed}");
+    }
+}
+
+/// A file that a room keeps for another time holds rounds too, and is never recycled first.
+#[test]
+fn the_last_rounds_outlast_those_kept_for_a_room_that_is_not_loaded() {
+    let disk: Arc<dyn Disk> = Arc::new(Memory::new());
+    let mut start = two_used_files(&disk, [Room::Streams, Room::Events]);
+    for of in [&mut start.known, &mut start.sequences] {
+        of[Room::Streams.index()] = Sequence::NONE;
+    }
+    start.unloaded = vec![Room::Streams];
+    for life in 3..9 {
+        let (_, _, report) = open(&disk, options(life), start.clone());
+        assert_eq!((report.damage, report.closed), (vec![], vec![]), "life {life}");
+    }
+}
+
+/// Neither of two files can be given: one is bad, and the other must outlast it.
+#[test]
+fn a_ring_that_can_recycle_no_file_gets_a_fresh_one() {
+    let bad = Arc::new(OneBadFile { inner: Memory::new(), bad: Mutex::new(None) });
+    let disk: Arc<dyn Disk> = Arc::clone(&bad) as Arc<dyn Disk>;
+    let mut start = two_used_files(&disk, [Room::Events; 2]);
+    disk.remove(THIRD_FILE).unwrap();
+    *bad.bad.lock().unwrap() = Some(FIRST_FILE);
+    for life in 3..6u8 {
+        let (journal, _, report) = open(&disk, options(life.into()), start.clone());
+        assert_eq!((report.damage, report.closed), (vec![], vec![]), "life {life}");
+        put_round(&journal, Room::Events, &[life; 100]);
+        start.end = journal.durable();
+    }
+}
+
+/// A disk with no room left must not keep a journal from going on in the one file it has.
+#[test]
+fn the_last_rounds_make_room_when_there_are_no_others_and_the_disk_is_full() {
+    let (disk, faults) = Faulty::new(Arc::new(Memory::new()));
+    let disk: Arc<dyn Disk> = Arc::new(disk);
+    let start = two_used_files(&disk, [Room::Events; 2]);
+    for path in [FIRST_FILE, THIRD_FILE] {
+        disk.remove(path).unwrap();
+    }
+    faults.fill(0);
+    let (journal, _, report) = open(&disk, options(3), start);
+    assert_eq!((report.damage, report.closed), (vec![], vec![]));
+    drop(put(&journal, Room::Events, &[1; 100], Purpose::Finish).unwrap());
+    journal.commit().unwrap();
 }
 
 /// Streams' checkpoint knows that everything below a position was durable, and has nothing new

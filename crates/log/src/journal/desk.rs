@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use handoff_types::{Now, Outcome, Position, Room, Sequence};
+use handoff_types::{Now, Outcome, Position, Room, Sequence, Steady};
 
 use super::entry::{Entry, Payload};
 use super::error::Lost;
@@ -26,6 +26,8 @@ pub(crate) struct Desk {
     /// How many records each room has on disk, and up to where everything is.
     durable: Counts,
     durable_end: u64,
+    /// When the oldest record of the round being written was decided.
+    writing: Option<Steady>,
     now: Now,
     /// The room that is served first; moves on with every round.
     turn: usize,
@@ -58,6 +60,7 @@ impl Desk {
             formed,
             durable: unsure.map_or(formed, |round| round.counts),
             durable_end: unsure.map_or(position, |round| round.position),
+            writing: None,
             now,
             turn: 0,
         }
@@ -122,6 +125,7 @@ impl Desk {
         let mut round =
             Round { position: self.position, counts: self.formed, now: self.now, records };
         self.name_pieces(&mut round);
+        self.writing = round.records.iter().map(|record| record.now.steady).min();
         self.position += round.extent();
         for record in &round.records {
             if let Some(count) = self.formed.get_mut(record.room.index()) {
@@ -151,7 +155,15 @@ impl Desk {
             }
         }
         self.durable_end = round.position + round.extent();
+        self.writing = None;
         opened
+    }
+
+    /// When the oldest entry was decided that is not durable yet. A room's line is in the order of
+    /// its decisions, so its head is the oldest of it.
+    pub(crate) fn oldest_waiting(&self) -> Option<Steady> {
+        let heads = self.lines.iter().filter_map(|line| line.waiting.front());
+        heads.map(|head| head.now.steady).chain(self.writing).min()
     }
 
     /// The witness that everything formed so far is durable, for when nothing waits.
@@ -177,6 +189,7 @@ impl Desk {
             }
             line.barriers.clear();
         }
+        self.writing = None;
     }
 
     fn pick(&mut self) -> Vec<Queued> {
@@ -273,7 +286,7 @@ mod tests {
     /// operator setting the clock in between, would bring every deadline forward by as much.
     #[test]
     fn a_round_says_the_latest_time_as_both_clocks_showed_it_together() {
-        use handoff_types::{Steady, Wall};
+        use handoff_types::Wall;
         let at = |wall: i64, steady: u64| Now { wall: Wall(wall), steady: Steady(steady) };
         let mut desk = desk();
         for (room, now) in [(Room::Streams, at(100, 1)), (Room::House, at(900, 2))] {
@@ -282,6 +295,24 @@ mod tests {
         assert_eq!(desk.form().unwrap().now, at(900, 2));
         drop(desk.push(Entry { now: at(500, 3), ..entry(Room::Streams, 10) }));
         assert_eq!(desk.form().unwrap().now, at(500, 3));
+    }
+
+    #[test]
+    fn an_entry_is_the_oldest_until_its_round_is_durable() {
+        let at = |steady| Now { steady: Steady(steady), ..Now::default() };
+        let mut desk = desk();
+        assert_eq!(desk.oldest_waiting(), None);
+        drop(desk.push(Entry { now: at(7), ..entry(Room::Streams, 10) }));
+        drop(desk.push(Entry { now: at(5), ..entry(Room::Events, 10) }));
+        assert_eq!(desk.oldest_waiting(), Some(Steady(5)));
+        let round = desk.form().unwrap();
+        drop(desk.push(Entry { now: at(9), ..entry(Room::Events, 10) }));
+        assert_eq!(desk.oldest_waiting(), Some(Steady(5)));
+        drop(desk.durable(&round));
+        assert_eq!(desk.oldest_waiting(), Some(Steady(9)));
+        drop(desk.form());
+        desk.abandon();
+        assert_eq!(desk.oldest_waiting(), None);
     }
 
     #[test]

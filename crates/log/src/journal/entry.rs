@@ -206,6 +206,15 @@ impl Table {
         u32::try_from(self.lengths.len()).unwrap_or(u32::MAX)
     }
 
+    /// Where each body is.
+    pub(crate) fn ranges(&self) -> impl Iterator<Item = Range<u64>> {
+        self.lengths.iter().scan(self.change.end, |end, length| {
+            let start = *end;
+            *end += u64::from(*length);
+            Some(start..*end)
+        })
+    }
+
     /// Where a body is.
     pub(crate) fn body(&self, index: u32) -> Option<Range<u64>> {
         let length = u64::from(*self.lengths.get(index as usize)?);
@@ -265,6 +274,8 @@ mod tests {
             assert_eq!(part(table.body(index).unwrap()), body);
         }
         assert_eq!(table.body(table.bodies()), None);
+        let each: Vec<_> = (0..table.bodies()).filter_map(|index| table.body(index)).collect();
+        assert_eq!(table.ranges().collect::<Vec<_>>(), each);
     }
 
     #[test]

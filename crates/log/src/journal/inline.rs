@@ -194,6 +194,10 @@ impl Journal for Inline {
         self.shelf.body(at)
     }
 
+    fn bodies(&self, position: Position) -> Result<Vec<Bytes>, ReadError> {
+        self.shelf.bodies(position)
+    }
+
     fn trim(&self, room: Room, below: Position) {
         if let Some(low) = self.floors.raise(room, below.0) {
             self.shelf.trim(low);

@@ -301,8 +301,8 @@ impl Recovery {
         let mut ring = Ring::new(plan, slots, self.found.next_number);
         // A damaged room keeps its files until it is repaired, one that is not loaded until it is.
         // Neither appends anything meanwhile, so what later files hold is none of their business.
-        // One that never had a record keeps nothing, or the first file of all would outlast later
-        // ones that say how far the journal went.
+        // One that never had a record keeps nothing, or the first file of all would be kept for
+        // nobody.
         let has_records = |room: &Room| self.need.get(room.index()).is_some_and(|&need| need > 1);
         let kept_out =
             Room::ALL.into_iter().filter(|room| self.is_kept_out(*room) && has_records(room));
@@ -310,6 +310,7 @@ impl Recovery {
         for (n, used) in self.found.used.iter().enumerate() {
             let file_end = self.limit(n).unwrap_or(end);
             ring.keep(used.slot, file_end, reach.is_some_and(|reach| used.base <= reach));
+            ring.ends_in(used.slot);
         }
         // Of a round without a witness the copy that counts may be in the page cache only, and the
         // durable one in a file that counts for nothing. Until the round is durable again neither

@@ -11,6 +11,10 @@
 //! that looks like a journal file. From then on it is only recycled: its blocks are allocated and
 //! written, and a sync does not have to touch the filesystem's own journal.
 //!
+//! The last rounds say how far the journal went. While any file holds older ones, the file that
+//! holds the last is not recycled before a later one has a durable round, or an opening would take
+//! what is left for a journal that was cut.
+//!
 //! The ring decides; [`Order::carry_out`] does the disk work and is called without any lock held.
 
 use std::collections::VecDeque;
@@ -98,6 +102,10 @@ pub(crate) struct Ring {
     ready: VecDeque<RingFile>,
     spare: VecDeque<u32>,
     sealed: Vec<Sealed>,
+    /// The file with the last durable round.
+    last: Option<u32>,
+    /// The file whose recycling failed, until something else has been tried.
+    refused: Option<u32>,
     writing: bool,
     ordered: bool,
     closed: bool,
@@ -128,6 +136,8 @@ impl Ring {
             ready: VecDeque::new(),
             spare,
             sealed: Vec::new(),
+            last: None,
+            refused: None,
             writing: false,
             ordered: false,
             closed: false,
@@ -141,22 +151,26 @@ impl Ring {
         self.sealed.push(Sealed { slot, end, held });
     }
 
+    /// The last durable round is in this file.
+    pub(crate) fn ends_in(&mut self, slot: u32) {
+        self.last = Some(slot);
+    }
+
     /// The next piece of disk work, if any is due. One is under way at a time, so that numbers
     /// are handed out in the order files become ready.
     pub(crate) fn order(&mut self) -> Option<Order> {
         if self.ordered || self.ready.len() >= READY_AHEAD {
             return None;
         }
-        let (work, slot) = match self.spare.front().copied() {
+        let (work, slot) = match self.next_spare() {
+            Some(slot) if self.refused == Some(slot) && self.may_grow() => {
+                (Work::Fill, self.free_slot())
+            }
             Some(slot) if self.counted() > self.files_max && self.spare.len() > 1 => {
                 (Work::Remove, slot)
             }
             Some(slot) => (Work::Recycle, slot),
-            // Whatever the bound says, a journal that has no file to write gets one: recovery
-            // and continuation must not depend on a trim that has not happened yet.
-            None if self.counted() < self.files_max || (!self.writing && self.ready.is_empty()) => {
-                (Work::Fill, self.free_slot())
-            }
+            None if self.may_grow() => (Work::Fill, self.free_slot()),
             None => return None,
         };
         self.ordered = true;
@@ -174,6 +188,7 @@ impl Ring {
     /// Notes how an order went.
     pub(crate) fn delivered(&mut self, order: &Order, result: io::Result<Option<RingFile>>) {
         self.ordered = false;
+        self.refused = None;
         match result {
             Ok(file) => {
                 self.fault = None;
@@ -188,8 +203,10 @@ impl Ring {
             Err(fault) => {
                 self.fault = Some(Arc::new(fault));
                 // The next order is for another file, if there is one.
-                if order.work != Work::Fill && !self.spare.is_empty() {
-                    self.spare.rotate_left(1);
+                if order.work != Work::Fill {
+                    self.spare.retain(|&spare| spare != order.slot);
+                    self.spare.push_back(order.slot);
+                    self.refused = Some(order.slot);
                 }
             }
         }
@@ -270,6 +287,20 @@ impl Ring {
     /// Why the last order failed, if it did.
     pub(crate) fn fault(&self) -> Option<Arc<io::Error>> {
         self.fault.clone()
+    }
+
+    /// The spare file to be used next. Every other one goes before the file with the last rounds,
+    /// and that one waits as long as any of them may hold older rounds.
+    fn next_spare(&self) -> Option<u32> {
+        let is_last = |slot: &u32| self.last == Some(*slot);
+        let other = self.spare.iter().copied().find(|slot| !is_last(slot));
+        other.or_else(|| self.spare.front().copied().filter(|_| self.sealed.is_empty()))
+    }
+
+    /// Whether a file may be added. Whatever the bound says, a journal that has no file to write
+    /// gets one: recovery and continuation must not depend on a trim that has not happened yet.
+    fn may_grow(&self) -> bool {
+        self.counted() < self.files_max || (!self.writing && self.ready.is_empty())
     }
 
     fn counted(&self) -> u64 {

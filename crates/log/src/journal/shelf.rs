@@ -75,6 +75,16 @@ impl Shelf {
         self.part(&entry, range)
     }
 
+    /// All bodies of an entry. Each of its records is read once.
+    pub(crate) fn bodies(&self, position: Position) -> Result<Vec<Bytes>, ReadError> {
+        let missing = || ReadError::NoSuchBody { position, index: 0 };
+        let (header, payload) = self.record(position)?;
+        let entry = Stored::new(header.kind, position, payload).ok_or_else(missing)?;
+        let payload = self.part(&entry, 0..entry.bytes())?;
+        let whole = Stored::Whole { position, payload };
+        self.table(&whole)?.ranges().map(|range| self.part(&whole, range)).collect()
+    }
+
     /// The change of an entry and how many bodies it has.
     pub(crate) fn change(
         &self,

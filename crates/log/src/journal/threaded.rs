@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use handoff_types::{Outcome, Position, Room, Sequence};
+use handoff_types::{Outcome, Position, Room, Sequence, Steady};
 
 use super::desk::Desk;
 use super::entry::{BodyAt, Entry};
@@ -17,6 +17,7 @@ use super::gate::{Gate, Permit, Purpose};
 use super::ring::Ring;
 use super::round::Round;
 use super::shelf::Shelf;
+use super::stats::{Counters, Stats};
 use super::ticket::Ticket;
 use super::writer::{CommitFault, Writer};
 use super::{Journal, Opened};
@@ -31,21 +32,6 @@ pub struct Threaded {
     shared: Arc<Shared>,
     committer: Option<JoinHandle<()>>,
     supplier: Option<JoinHandle<()>>,
-}
-
-/// What the journal has done so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stats {
-    /// Rounds made durable; each cost one sync.
-    pub rounds: u64,
-    /// Records in them.
-    pub records: u64,
-    /// Bytes of rounds written, padding included.
-    pub bytes: u64,
-    /// Time spent in write and sync.
-    pub sync_micros: u64,
-    /// Times the journal moved to a fresh file because the disk failed it.
-    pub continuations: u64,
 }
 
 #[derive(Debug)]
@@ -70,15 +56,6 @@ struct DeskState {
     desk: Desk,
     idle: bool,
     stopped: Option<Arc<io::Error>>,
-}
-
-#[derive(Debug, Default)]
-struct Counters {
-    rounds: AtomicU64,
-    records: AtomicU64,
-    bytes: AtomicU64,
-    sync_micros: AtomicU64,
-    continuations: AtomicU64,
 }
 
 impl Threaded {
@@ -117,14 +94,14 @@ impl Threaded {
     /// What the journal has done so far.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        let counters = &self.shared.counters;
-        Stats {
-            rounds: counters.rounds.load(Ordering::Relaxed),
-            records: counters.records.load(Ordering::Relaxed),
-            bytes: counters.bytes.load(Ordering::Relaxed),
-            sync_micros: counters.sync_micros.load(Ordering::Relaxed),
-            continuations: counters.continuations.load(Ordering::Relaxed),
-        }
+        self.shared.counters.read()
+    }
+
+    /// When the oldest entry was decided that is not durable yet, by the clock of its room. How old
+    /// that makes it is for whoever has the clock to say.
+    #[must_use]
+    pub fn oldest_waiting(&self) -> Option<Steady> {
+        self.shared.desk().desk.oldest_waiting()
     }
 
     /// Why the journal stopped for good, if it did. The process must then exit, so that its
@@ -305,13 +282,13 @@ impl Committer {
             let begun = clock();
             match self.writer.commit(round) {
                 Ok(()) => {
-                    self.count(round, begun.elapsed());
+                    self.shared.counters.count(round, begun.elapsed());
                     break;
                 }
                 Err(CommitFault::NeedsFile) => {}
                 Err(CommitFault::Disk(fault)) => {
                     let fault = Arc::new(fault);
-                    self.shared.counters.continuations.fetch_add(1, Ordering::Relaxed);
+                    self.shared.counters.count_continuation();
                     self.shared.gate.set_poisoned(Some(Arc::clone(&fault)));
                     failing = Some((failing.map_or(begun, |(since, _)| since), fault));
                 }
@@ -369,15 +346,6 @@ impl Committer {
         for (promise, committed) in opened {
             promise.fulfil(Ok(committed));
         }
-    }
-
-    fn count(&self, round: &Round, took: Duration) {
-        let counters = &self.shared.counters;
-        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-        counters.rounds.fetch_add(1, Ordering::Relaxed);
-        counters.records.fetch_add(round.records.len() as u64, Ordering::Relaxed);
-        counters.bytes.fetch_add(round.extent(), Ordering::Relaxed);
-        counters.sync_micros.fetch_add(micros, Ordering::Relaxed);
     }
 
     /// Stops for good. Whoever waits for the round being written hears that nobody knows, when it

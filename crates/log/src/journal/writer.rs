@@ -69,6 +69,9 @@ impl Writer {
         }
         let end = round.position + extent;
         if current.end.is_none() {
+            let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
+            ring.ends_in(current.file.slot);
+            drop(ring);
             self.shelf.put(Shelved {
                 base: round.position,
                 salt: current.file.salt,

@@ -69,9 +69,8 @@ pub(super) struct Found {
     pub(super) torn: Vec<Used>,
     /// Files whose rounds count for nothing: later files have them, or no room needs them.
     pub(super) void: Vec<Used>,
-    /// Every file there is, by the number of its last use. They are recycled in this order: as
-    /// long as any rounds are left that nobody needs, the last of them are, and say how far the
-    /// journal went.
+    /// Every file there is, by the number of its last use: the order they are recycled in, so far as
+    /// the ring needs none of them for longer.
     pub(super) slots: BTreeSet<(u64, u32)>,
     pub(super) next_number: u64,
     pub(super) healed: Vec<String>,
