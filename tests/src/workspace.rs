@@ -35,6 +35,8 @@ pub struct Package {
     pub declared: Vec<Dependency>,
     /// Ids of what is linked into it or runs while it is built.
     pub links: BTreeSet<String>,
+    /// Of those, what is linked into it.
+    pub runs: BTreeSet<String>,
 }
 
 /// A name that a package asks for.
@@ -89,6 +91,8 @@ impl Workspace {
             let Some(user) = packages.get_mut(&text(node, "id")) else { continue };
             let links = list(node, "deps").iter().filter(|dep| is_linked(dep));
             user.links.extend(links.map(|dep| text(dep, "pkg")));
+            let runs = list(node, "deps").iter().filter(|dep| has_kind(dep, |kind| kind.is_none()));
+            user.runs.extend(runs.map(|dep| text(dep, "pkg")));
         }
         Self { packages }
     }
@@ -101,13 +105,27 @@ impl Workspace {
     /// Everything that these packages link, and they themselves.
     #[must_use]
     pub fn linked_by<'a>(&'a self, ids: impl Iterator<Item = &'a String>) -> BTreeSet<&'a String> {
+        self.reached(ids, |package| &package.links)
+    }
+
+    /// The same without what only runs while they are built.
+    #[must_use]
+    pub fn run_by<'a>(&'a self, ids: impl Iterator<Item = &'a String>) -> BTreeSet<&'a String> {
+        self.reached(ids, |package| &package.runs)
+    }
+
+    fn reached<'a>(
+        &'a self,
+        ids: impl Iterator<Item = &'a String>,
+        next: impl Fn(&'a Package) -> &'a BTreeSet<String>,
+    ) -> BTreeSet<&'a String> {
         let mut open: Vec<&String> = ids.collect();
         let mut found = BTreeSet::new();
         while let Some(id) = open.pop() {
             if found.insert(id)
                 && let Some(package) = self.packages.get(id)
             {
-                open.extend(&package.links);
+                open.extend(next(package));
             }
         }
         found
@@ -160,13 +178,16 @@ fn package(entry: &Value, is_member: bool) -> Package {
         is_member,
         declared,
         links: BTreeSet::new(),
+        runs: BTreeSet::new(),
     }
 }
 
 fn is_linked(dependency: &Value) -> bool {
-    list(dependency, "dep_kinds")
-        .iter()
-        .any(|kind| optional(kind, "kind").as_deref() != Some("dev"))
+    has_kind(dependency, |kind| kind != Some("dev"))
+}
+
+fn has_kind(dependency: &Value, is: impl Fn(Option<&str>) -> bool) -> bool {
+    list(dependency, "dep_kinds").iter().any(|kind| is(optional(kind, "kind").as_deref()))
 }
 
 fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {

@@ -39,6 +39,8 @@ pub enum Code {
     DirectoryNewer,
     /// The data directory is not one of ours, or its marks are unreadable.
     DirectoryUnreadable,
+    /// The process may not use the data directory.
+    DirectoryForbidden,
     /// The disk answered with an error.
     DiskFault,
     /// The disk of the data directory is nearly full; nothing new is taken.
@@ -75,10 +77,40 @@ pub enum Code {
     EventsFull,
     /// The filter has more entries than a session may have.
     FilterTooLarge,
+    /// There is no such topic.
+    TopicNotFound,
+    /// There is a topic of this name already.
+    TopicExists,
+    /// The topic has no such partition.
+    PartitionNotFound,
+    /// A topic, a message or a producer cannot be as it is described.
+    StreamsInvalid,
+    /// There are as many topics, partitions, producers or waiting messages as the room takes.
+    StreamsLimit,
+    /// The producer used this sequence for another message.
+    SequenceReused,
+    /// The sequence is older than what is remembered of the producer.
+    SequenceTooOld,
+    /// No message with this id waits for its time.
+    ScheduledNotFound,
+    /// The token sends more bytes than it may.
+    StreamsQuota,
     /// There are as many connections or sessions as the server takes.
     ServerBusy,
     /// The server is stopping.
     ServerStopping,
+    /// Another program listens where the server should.
+    PortTaken,
+    /// The server cannot listen on this address.
+    AddressUnusable,
+    /// The certificate or its key is missing or cannot be used.
+    CertificateUnusable,
+    /// A listener that others can reach asks for no tokens.
+    AuthRequired,
+    /// The token in the bootstrap file cannot be made.
+    BootstrapUnusable,
+    /// The configuration cannot be used.
+    ConfigInvalid,
     /// The room is switched off, or not ready yet.
     RoomOff,
     /// The server made a mistake.
@@ -87,7 +119,7 @@ pub enum Code {
 
 impl Code {
     /// Every code there is, for the page that explains them.
-    pub const ALL: [Self; 34] = [
+    pub const ALL: [Self; 50] = [
         Self::RoomBusy,
         Self::JournalFull,
         Self::DiskFull,
@@ -100,6 +132,7 @@ impl Code {
         Self::DirectoryInUse,
         Self::DirectoryNewer,
         Self::DirectoryUnreadable,
+        Self::DirectoryForbidden,
         Self::DiskFault,
         Self::DiskLow,
         Self::RequestMalformed,
@@ -118,8 +151,23 @@ impl Code {
         Self::EventInvalid,
         Self::EventsFull,
         Self::FilterTooLarge,
+        Self::TopicNotFound,
+        Self::TopicExists,
+        Self::PartitionNotFound,
+        Self::StreamsInvalid,
+        Self::StreamsLimit,
+        Self::SequenceReused,
+        Self::SequenceTooOld,
+        Self::ScheduledNotFound,
+        Self::StreamsQuota,
         Self::ServerBusy,
         Self::ServerStopping,
+        Self::PortTaken,
+        Self::AddressUnusable,
+        Self::CertificateUnusable,
+        Self::AuthRequired,
+        Self::BootstrapUnusable,
+        Self::ConfigInvalid,
         Self::RoomOff,
         Self::Internal,
     ];
@@ -140,6 +188,7 @@ impl Code {
             Self::DirectoryInUse => "data.in_use",
             Self::DirectoryNewer => "data.newer",
             Self::DirectoryUnreadable => "data.unreadable",
+            Self::DirectoryForbidden => "data.forbidden",
             Self::DiskFault => "log.disk_fault",
             Self::DiskLow => "disk_low",
             Self::RequestMalformed => "request.malformed",
@@ -158,8 +207,23 @@ impl Code {
             Self::EventInvalid => "event_invalid",
             Self::EventsFull => "events_full",
             Self::FilterTooLarge => "filter_too_large",
+            Self::TopicNotFound => "streams.topic_not_found",
+            Self::TopicExists => "streams.topic_exists",
+            Self::PartitionNotFound => "streams.partition_not_found",
+            Self::StreamsInvalid => "streams.invalid",
+            Self::StreamsLimit => "streams.limit",
+            Self::SequenceReused => "streams.sequence_reused",
+            Self::SequenceTooOld => "streams.sequence_too_old",
+            Self::ScheduledNotFound => "streams.scheduled_not_found",
+            Self::StreamsQuota => "streams.quota",
             Self::ServerBusy => "server.busy",
             Self::ServerStopping => "server.stopping",
+            Self::PortTaken => "server.port_taken",
+            Self::AddressUnusable => "server.address",
+            Self::CertificateUnusable => "server.certificate",
+            Self::AuthRequired => "server.auth_required",
+            Self::BootstrapUnusable => "server.bootstrap_token",
+            Self::ConfigInvalid => "config.invalid",
             Self::RoomOff => "room_off",
             Self::Internal => "internal",
         }
@@ -193,6 +257,9 @@ impl Code {
             Self::DirectoryUnreadable => {
                 "check --data-dir; restore the directory from a backup if it is the right one"
             }
+            Self::DirectoryForbidden => {
+                "give it to the user that runs the server (chown -R), or choose another --data-dir"
+            }
             Self::DiskFault => {
                 "look at the kernel log for the disk's error; nothing acknowledged is lost"
             }
@@ -223,10 +290,49 @@ impl Code {
             Self::FilterTooLarge => {
                 "subscribe to types instead of single events, or raise events.filter_entries_max"
             }
+            Self::TopicNotFound => {
+                "`handoff topic list` shows those there are; `handoff topic create` makes one"
+            }
+            Self::TopicExists => {
+                "use it, or choose another name; `handoff topic show` says what it is"
+            }
+            Self::PartitionNotFound => {
+                "`handoff topic show` says how many there are; `handoff topic grow` makes more"
+            }
+            Self::StreamsInvalid => "correct what the detail names; nothing changed",
+            Self::StreamsLimit => "remove some, or raise the key that the detail names",
+            Self::SequenceReused => {
+                "give each message a sequence of its own; register the producer to learn its last one"
+            }
+            Self::SequenceTooOld => {
+                "send it with a new sequence if a second copy does no harm, or look whether it is stored"
+            }
+            Self::ScheduledNotFound => {
+                "`GET /v1/streams/topics/{topic}/scheduled` lists those that wait; it may have been delivered"
+            }
+            Self::StreamsQuota => {
+                "send again after the pause, or raise streams.token_bytes_per_sec"
+            }
             Self::ServerBusy => {
                 "close some, or raise server.connections_max or events.sessions_max"
             }
             Self::ServerStopping => "send it again to the server that takes over",
+            Self::PortTaken => {
+                "stop the other program, or choose another address with --listen or --events-listen"
+            }
+            Self::AddressUnusable => {
+                "choose an address of this machine (`ip addr`) and a port above 1023"
+            }
+            Self::CertificateUnusable => {
+                "check server.tls_cert_file and server.tls_key_file, and who may read them"
+            }
+            Self::AuthRequired => "set auth.enabled = true, or listen on 127.0.0.1",
+            Self::BootstrapUnusable => {
+                "write another into auth.bootstrap_token_file, or take the key out"
+            }
+            Self::ConfigInvalid => {
+                "mend it; `handoff config check` says what is wrong without starting anything"
+            }
             Self::RoomOff => "set <room>.enabled = true, or wait until /readyz says ready",
             Self::Internal => "report it with the request id; the log has the rest",
         }
