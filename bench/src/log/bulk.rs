@@ -9,7 +9,7 @@ use std::thread;
 
 use bytes::Bytes;
 use handoff_log::disk::Disk;
-use handoff_log::journal::{BodyAt, Journal, ReadError};
+use handoff_log::journal::{BodyAt, Journal};
 use handoff_log::segments::{Bodies, BodyError, Lane, Move, Mover, Options, Segments};
 use handoff_probe::{Moved, Moving, now, overwrite, recycle_and_move, zero_filled};
 use handoff_types::{Position, Room, Wall};
@@ -201,11 +201,10 @@ struct InJournal<'a>(&'a Subject);
 
 impl Bodies for InJournal<'_> {
     fn body(&self, position: Position, index: u32) -> Result<Bytes, BodyError> {
-        let found = self.0.journal.body(BodyAt { position, index });
-        found.map_err(|error| match error {
-            ReadError::Corrupt(_) => BodyError::Corrupt,
-            ReadError::Disk { fault, .. } => BodyError::Disk(fault),
-            _ => BodyError::Gone,
-        })
+        Ok(self.0.journal.body(BodyAt { position, index })?)
+    }
+
+    fn bodies(&self, position: Position) -> Result<Vec<Bytes>, BodyError> {
+        Ok(self.0.journal.bodies(position)?)
     }
 }

@@ -327,7 +327,7 @@ impl Segments {
     /// # Errors
     /// After an error changes are refused until the segments are opened again.
     pub fn sync(&self) -> Result<(), SyncError> {
-        if self.poisoned.load(Ordering::Acquire) {
+        if self.is_poisoned() {
             return Err(SyncError::Poisoned);
         }
         let number = self.syncs_begun.fetch_add(1, Ordering::AcqRel) + 1;
@@ -337,6 +337,13 @@ impl Segments {
         }
         self.synced.fetch_max(number, Ordering::AcqRel);
         Ok(())
+    }
+
+    /// Whether a sync has failed, so that changes are refused until the segments are
+    /// [opened again](Self::reopen).
+    #[must_use]
+    pub fn is_poisoned(&self) -> bool {
+        self.poisoned.load(Ordering::Acquire)
     }
 
     /// The first offset the lane keeps; its end if it keeps none.
@@ -360,7 +367,7 @@ impl Segments {
         lane: Lane,
         act: impl FnOnce(&Turn<'_>) -> Result<R, WriteError>,
     ) -> Result<R, WriteError> {
-        if self.poisoned.load(Ordering::Acquire) {
+        if self.is_poisoned() {
             return Err(WriteError::Poisoned);
         }
         act(&Turn::take(self, &self.cell(lane)))

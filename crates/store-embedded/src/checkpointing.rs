@@ -16,7 +16,7 @@ use crate::persist::Persist;
 /// How far a checkpoint is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// A chunk was cut and waits for the journal.
+    /// A chunk was cut and waits for the journal, or all were and wait for the mover.
     Waiting,
     /// There is more to cut.
     More,
@@ -123,13 +123,13 @@ impl Checkpointing {
             return Ok(Progress::Done);
         }
         let writer = self.writer.take().ok_or(StepError::GivenUp)?;
-        if !host.bulk().has(self.high) {
-            host.bulk().copy(usize::MAX)?;
-            host.bulk().sync()?;
-        }
-        // Everything durable is moved now. What is still missing the journal will never give: it
-        // has stopped.
-        if !host.bulk().has(self.high) {
+        if !host.bulk().want(self.high)? {
+            if host.bulk().is_handed_over() {
+                self.writer = Some(writer);
+                return Ok(Progress::Waiting);
+            }
+            // Everything durable is moved now. What is still missing the journal will never give:
+            // it has stopped.
             return Err(Lost { outcome: Outcome::Unknown }.into());
         }
         let low = writer.finish(now)?;

@@ -6,15 +6,30 @@
 //!            2 occurred     │ id │ count │ skipped │ updated signed │ due
 //!            3 gone         │ id │ why u8: 0 deleted, 1 finished │ count │ skipped
 //!            4 rescheduled  │ id │ due
-//!            5 counted      │ totals
+//!            5 counted      │ totals of what there was first
+//!            6 opened       │ id │ outlet
+//!            7 handed       │ id │ next │ count │ handed × count
+//!            8 answered     │ id │ sequence
+//!            9 ended        │ id
+//!           10 closed       │ id
+//!           11 died         │ number │ letter
+//!           12 retried      │ number
+//!           13 refused again│ number │ why text
+//!           14 letter gone  │ number
+//!           15 counted      │ totals │ published │ dead │ dropped
 //! event     │ description text │ types │ type text × types, ascending │ schedule
 //!           │ repeat: 0 for ever, or what is left │ updated signed │ due │ occurrences │ skipped
 //! schedule  │ 0 │ period f64 │  or  │ 1 │ expression text │ zone text │  or  │ 2 │ at signed │
 //! due       │ 0 │ steady │  or  │ 1 │ wall signed │
 //! totals    │ registered │ deleted │ finished │ occurred │ skipped
-//! chunk     │ [counted │] registered × n, ids ascending
+//! outlet    │ producer 16 bytes, big-endian │ topic text │ 0, or 1 │ key text │ description text
+//!           │ types │ type text × types, ascending │ ended u8 │ next │ waiting │ handed × waiting
+//! handed    │ sequence │ number │ due signed │ late u8
+//! letter    │ id │ handed │ why text │ since signed │ retrying u8
+//! chunk     │ [counted │] registered × n, opened × n, died × n, ids and numbers ascending
 //!
 //! key       │ │ the totals      │ id u32, big-endian │ an event
+//!           │ 0x80 │ id u32, big-endian │ its outlet  │ 0x81 │ number u64, big-endian │ a dead letter
 //! ```
 //!
 //! Numbers are LEB128, seven bits a byte, low bits first, shortest form only; signed ones are
@@ -27,12 +42,19 @@
 //! chunk that holds its key already has it. So a change must touch one key. What a registration,
 //! a deletion or an occurrence does to the totals is therefore a change of its own, beside the one
 //! to the event and in the same entry: the totals' chunk has the one, the event's chunk the other,
-//! each for itself. The next id is no third thing, it is the number of registrations.
+//! each for itself. The next id is no third thing, it is the number of registrations. An event, its
+//! outlet and a dead letter are three aggregates for the same reason: the outlet stays while
+//! something of it waits, and the event may be gone.
+//!
+//! Totals that nothing was ever published under are written as they always were.
+
+use std::sync::Arc;
 
 use bytes::Bytes;
 use handoff_events::cron::Cron;
 use handoff_events::{
-    Change, Due, Event, Events, Gone, Id, Period, Repeat, Schedule, State, Totals,
+    Change, Due, Event, Events, Gone, Handed, Id, Letter, Outlet, Period, Repeat, Schedule, Source,
+    State, Totals,
 };
 use handoff_types::{Room, Steady, Wall};
 
@@ -43,6 +65,20 @@ const OCCURRED: u8 = 2;
 const GONE: u8 = 3;
 const RESCHEDULED: u8 = 4;
 const COUNTED: u8 = 5;
+const OPENED: u8 = 6;
+const HANDED: u8 = 7;
+const ANSWERED: u8 = 8;
+const ENDED: u8 = 9;
+const CLOSED: u8 = 10;
+const DIED: u8 = 11;
+const RETRIED: u8 = 12;
+const REFUSED_AGAIN: u8 = 13;
+const LETTER_GONE: u8 = 14;
+const COUNTED_ALL: u8 = 15;
+
+/// Keys that are no event's: an event's begins with a bit that is not set.
+const OUTLET_KEY: u8 = 0x80;
+const LETTER_KEY: u8 = 0x81;
 
 impl Persist for Events {
     const ROOM: Room = Room::Events;
@@ -74,6 +110,28 @@ impl Persist for Events {
                 put_due(out, *due);
             }
             Change::Counted(totals) => put_counted(out, totals),
+            Change::Opened { id, outlet } => put_opened(out, *id, outlet),
+            Change::Handed { id, handed, next } => {
+                out.push(HANDED);
+                put_number(out, id.number().into());
+                put_number(out, *next);
+                put_number(out, handed.len() as u64);
+                handed.iter().for_each(|handed| put_handed(out, handed));
+            }
+            Change::Answered { id, sequence } => {
+                out.push(ANSWERED);
+                put_number(out, id.number().into());
+                put_number(out, *sequence);
+            }
+            Change::Ended { id } => put_one(out, ENDED, id.number().into()),
+            Change::Closed { id } => put_one(out, CLOSED, id.number().into()),
+            Change::Died { number, letter } => put_died(out, *number, letter),
+            Change::Retried { number } => put_one(out, RETRIED, *number),
+            Change::RefusedAgain { number, why } => {
+                put_one(out, REFUSED_AGAIN, *number);
+                put_text(out, why);
+            }
+            Change::LetterGone { number } => put_one(out, LETTER_GONE, *number),
         }
     }
 
@@ -105,6 +163,32 @@ impl Persist for Events {
             }
             RESCHEDULED => Change::Rescheduled { id: front.id()?, due: front.due()? },
             COUNTED => Change::Counted(front.totals()?),
+            OPENED => Change::Opened { id: front.id()?, outlet: Box::new(front.outlet()?) },
+            HANDED => {
+                let (id, next) = (front.id()?, front.number()?);
+                Change::Handed { id, handed: front.all_handed(next)?, next }
+            }
+            ANSWERED => Change::Answered { id: front.id()?, sequence: front.number()? },
+            ENDED => Change::Ended { id: front.id()? },
+            CLOSED => Change::Closed { id: front.id()? },
+            DIED => {
+                let number = front.number()?;
+                Change::Died { number, letter: Box::new(front.letter()?) }
+            }
+            RETRIED => Change::Retried { number: front.number()? },
+            REFUSED_AGAIN => {
+                Change::RefusedAgain { number: front.number()?, why: front.text()?.into() }
+            }
+            LETTER_GONE => Change::LetterGone { number: front.number()? },
+            COUNTED_ALL => {
+                let totals = front.totals()?;
+                let (published, dead, dropped) =
+                    (front.number()?, front.number()?, front.number()?);
+                if (published, dead, dropped) == (0, 0, 0) {
+                    return bad("totals are not written as totals are");
+                }
+                Change::Counted(Totals { published, dead, dropped, ..totals })
+            }
             kind => return Err(Undecodable(format!("{kind} is no kind of change"))),
         };
         Ok((change, front.0))
@@ -117,6 +201,15 @@ impl Persist for Events {
             | Change::Gone { id, .. }
             | Change::Rescheduled { id, .. } => key(*id),
             Change::Counted(_) => Bytes::new(),
+            Change::Opened { id, .. }
+            | Change::Handed { id, .. }
+            | Change::Answered { id, .. }
+            | Change::Ended { id }
+            | Change::Closed { id } => outlet_key(*id),
+            Change::Died { number, .. }
+            | Change::Retried { number }
+            | Change::RefusedAgain { number, .. }
+            | Change::LetterGone { number } => letter_key(*number),
         }
     }
 
@@ -126,18 +219,34 @@ impl Persist for Events {
 
     fn snapshot(state: &State, from: &[u8], bytes_max: usize) -> (Bytes, Option<Bytes>) {
         let mut out = Vec::with_capacity(bytes_max.saturating_add(512).min(1 << 20));
-        let from = match from.first_chunk().map(|id| u32::from_be_bytes(*id)).and_then(Id::new) {
-            Some(id) => id,
-            None => {
-                put_counted(&mut out, &state.totals());
-                Id::default()
+        let full = |out: &Vec<u8>| !out.is_empty() && out.len() >= bytes_max;
+        let from = From::of(from);
+        if let From::Totals = from {
+            put_counted(&mut out, &state.totals());
+        }
+        if let From::Totals | From::Event(_) = from {
+            for (id, event) in state.starting_at(from.id()) {
+                if full(&out) {
+                    return (out.into(), Some(key(id)));
+                }
+                put_registered(&mut out, id, event);
             }
-        };
-        for (id, event) in state.starting_at(from) {
-            if !out.is_empty() && out.len() >= bytes_max {
-                return (out.into(), Some(key(id)));
+        }
+        if !matches!(from, From::Letter(_)) {
+            let first = if let From::Outlet(id) = from { id } else { Id::default() };
+            for (id, outlet) in state.outlets_from(first) {
+                if full(&out) {
+                    return (out.into(), Some(outlet_key(id)));
+                }
+                put_opened(&mut out, id, outlet);
             }
-            put_registered(&mut out, id, event);
+        }
+        let first = if let From::Letter(number) = from { number } else { 0 };
+        for (number, letter) in state.letters_from(first) {
+            if full(&out) {
+                return (out.into(), Some(letter_key(number)));
+            }
+            put_died(&mut out, number, letter);
         }
         (out.into(), None)
     }
@@ -149,7 +258,18 @@ impl Persist for Events {
             match change {
                 Change::Registered { id, event } => state.restore(id, event),
                 Change::Counted(totals) => state.restore_totals(totals),
-                Change::Occurred { .. } | Change::Gone { .. } | Change::Rescheduled { .. } => {
+                Change::Opened { id, outlet } => state.restore_outlet(id, outlet),
+                Change::Died { number, letter } => state.restore_letter(number, *letter),
+                Change::Occurred { .. }
+                | Change::Gone { .. }
+                | Change::Rescheduled { .. }
+                | Change::Handed { .. }
+                | Change::Answered { .. }
+                | Change::Ended { .. }
+                | Change::Closed { .. }
+                | Change::Retried { .. }
+                | Change::RefusedAgain { .. }
+                | Change::LetterGone { .. } => {
                     return bad("a chunk holds what is there, not what happened");
                 }
             }
@@ -163,6 +283,85 @@ fn key(id: Id) -> Bytes {
     Bytes::copy_from_slice(&id.number().to_be_bytes())
 }
 
+fn outlet_key(id: Id) -> Bytes {
+    [OUTLET_KEY].into_iter().chain(id.number().to_be_bytes()).collect()
+}
+
+fn letter_key(number: u64) -> Bytes {
+    [LETTER_KEY].into_iter().chain(number.to_be_bytes()).collect()
+}
+
+/// Where a chunk begins.
+#[derive(Clone, Copy)]
+enum From {
+    Totals,
+    Event(Id),
+    Outlet(Id),
+    Letter(u64),
+}
+
+impl From {
+    /// What a key is of. There are no others than those above.
+    fn of(key: &[u8]) -> Self {
+        let id = |bytes: &[u8]| bytes.first_chunk().and_then(|id| Id::new(u32::from_be_bytes(*id)));
+        let found = match key {
+            [OUTLET_KEY, rest @ ..] => id(rest).map(Self::Outlet),
+            [LETTER_KEY, rest @ ..] => {
+                rest.first_chunk().map(|number| Self::Letter(u64::from_be_bytes(*number)))
+            }
+            _ => id(key).map(Self::Event),
+        };
+        found.unwrap_or(Self::Totals)
+    }
+
+    fn id(self) -> Id {
+        match self {
+            Self::Event(id) | Self::Outlet(id) => id,
+            Self::Totals | Self::Letter(_) => Id::default(),
+        }
+    }
+}
+
+fn put_one(out: &mut Vec<u8>, kind: u8, number: u64) {
+    out.push(kind);
+    put_number(out, number);
+}
+
+fn put_opened(out: &mut Vec<u8>, id: Id, outlet: &Outlet) {
+    put_one(out, OPENED, id.number().into());
+    let Outlet { source, ended, next, waiting } = outlet;
+    let Source { producer, topic, key, description, types } = &**source;
+    out.extend_from_slice(&producer.to_be_bytes());
+    put_text(out, topic);
+    out.push(u8::from(key.is_some()));
+    key.iter().for_each(|key| put_text(out, key));
+    put_text(out, description);
+    put_number(out, types.len() as u64);
+    types.iter().for_each(|name| put_text(out, name));
+    out.push(u8::from(*ended));
+    put_number(out, *next);
+    put_number(out, waiting.len() as u64);
+    waiting.iter().for_each(|handed| put_handed(out, handed));
+}
+
+fn put_handed(out: &mut Vec<u8>, handed: &Handed) {
+    let Handed { sequence, number, due, late } = handed;
+    put_number(out, *sequence);
+    put_number(out, *number);
+    put_signed(out, due.0);
+    out.push(u8::from(*late));
+}
+
+fn put_died(out: &mut Vec<u8>, number: u64, letter: &Letter) {
+    put_one(out, DIED, number);
+    let Letter { event, handed, why, since, retrying } = letter;
+    put_number(out, event.number().into());
+    put_handed(out, handed);
+    put_text(out, why);
+    put_signed(out, since.0);
+    out.push(u8::from(*retrying));
+}
+
 fn put_registered(out: &mut Vec<u8>, id: Id, event: &Event) {
     out.push(REGISTERED);
     put_number(out, id.number().into());
@@ -170,11 +369,15 @@ fn put_registered(out: &mut Vec<u8>, id: Id, event: &Event) {
 }
 
 fn put_counted(out: &mut Vec<u8>, totals: &Totals) {
-    let Totals { registered, deleted, finished, occurred, skipped } = *totals;
-    out.push(COUNTED);
+    let Totals { registered, deleted, finished, occurred, skipped, published, dead, dropped } =
+        *totals;
+    let newer = [published, dead, dropped];
+    let has_newer = newer != [0; 3];
+    out.push(if has_newer { COUNTED_ALL } else { COUNTED });
     for total in [registered, deleted, finished, occurred, skipped] {
         put_number(out, total);
     }
+    newer.iter().filter(|_| has_newer).for_each(|total| put_number(out, *total));
 }
 
 fn put_event(out: &mut Vec<u8>, event: &Event) {
@@ -316,6 +519,70 @@ impl<'a> Front<'a> {
             finished: self.number()?,
             occurred: self.number()?,
             skipped: self.number()?,
+            ..Totals::default()
+        })
+    }
+
+    fn flag(&mut self) -> Result<bool, Undecodable> {
+        match self.byte()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => bad("yes or no is neither"),
+        }
+    }
+
+    fn handed(&mut self) -> Result<Handed, Undecodable> {
+        Ok(Handed {
+            sequence: self.number()?,
+            number: self.number()?,
+            due: Wall(self.signed()?),
+            late: self.flag()?,
+        })
+    }
+
+    /// Ascending, and all of them before the next one.
+    fn all_handed(&mut self, next: u64) -> Result<Vec<Handed>, Undecodable> {
+        let count = self.number()?;
+        if count > self.0.len() as u64 {
+            return Err(short());
+        }
+        let mut all = Vec::with_capacity(usize::try_from(count).unwrap_or(0));
+        let mut before = 0;
+        for _ in 0..count {
+            let handed = self.handed()?;
+            if handed.sequence <= before || handed.sequence >= next {
+                return bad("sequences do not ascend");
+            }
+            before = handed.sequence;
+            all.push(handed);
+        }
+        Ok(all)
+    }
+
+    fn outlet(&mut self) -> Result<Outlet, Undecodable> {
+        let (producer, rest) = self.0.split_first_chunk().ok_or_else(short)?;
+        self.0 = rest;
+        let topic = self.text()?.into();
+        let key = if self.flag()? { Some(self.text()?.into()) } else { None };
+        let source = Source {
+            producer: u128::from_be_bytes(*producer),
+            topic,
+            key,
+            description: self.text()?.into(),
+            types: self.types()?,
+        };
+        let (ended, next) = (self.flag()?, self.number()?);
+        let waiting = self.all_handed(next)?.into();
+        Ok(Outlet { source: Arc::new(source), ended, next, waiting })
+    }
+
+    fn letter(&mut self) -> Result<Letter, Undecodable> {
+        Ok(Letter {
+            event: self.id()?,
+            handed: self.handed()?,
+            why: self.text()?.into(),
+            since: Wall(self.signed()?),
+            retrying: self.flag()?,
         })
     }
 
@@ -346,8 +613,7 @@ impl<'a> Front<'a> {
         }
     }
 
-    fn event(&mut self) -> Result<Event, Undecodable> {
-        let description = self.text()?.into();
+    fn types(&mut self) -> Result<Box<[Arc<str>]>, Undecodable> {
         let count = self.number()?;
         // Each type takes at least a byte, so what is asked for in advance is what is there.
         if count > self.0.len() as u64 {
@@ -363,6 +629,12 @@ impl<'a> Front<'a> {
             before = name;
             types.push(name.into());
         }
+        Ok(types.into())
+    }
+
+    fn event(&mut self) -> Result<Event, Undecodable> {
+        let description = self.text()?.into();
+        let types = self.types()?;
         let schedule = self.schedule()?;
         let repeat = match u32::try_from(self.number()?) {
             Ok(0) => Repeat::Forever,
@@ -371,7 +643,7 @@ impl<'a> Front<'a> {
         };
         let event = Event {
             description,
-            types: types.into(),
+            types,
             schedule,
             repeat,
             updated: Wall(self.signed()?),

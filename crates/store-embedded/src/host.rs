@@ -4,11 +4,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use handoff_log::journal::{Entry, Journal, Purpose, Refused, Ticket};
+use handoff_log::journal::{Entry, Journal, Permit, Purpose, Refused, Ticket};
+use handoff_log::segments::Lane;
 use handoff_types::{Decision, Entropy, Now, Sequence, Steady};
 
 use crate::bulk::{Bulk, BulkError};
+use crate::lanes::Lanes;
 use crate::persist::{Frame, Persist};
+use crate::reader::Reader;
 
 /// A command that was decided. Reply and actions are released when the ticket is fulfilled.
 #[derive(Debug)]
@@ -70,31 +73,98 @@ impl<M: Persist> Host<M> {
         command: &M::Command,
         bodies: Vec<Bytes>,
         purpose: Purpose,
-        (now, entropy): (Now, Entropy),
+        chance: (Now, Entropy),
     ) -> Result<Applied<M>, Refused> {
-        let bytes = bodies.iter().map(|body| body.len() as u64).sum::<u64>() + ESTIMATE;
-        let permit = self.journal.admit(M::ROOM, bytes, purpose)?;
+        let bytes = bodies.iter().map(|body| body.len() as u64).sum();
+        self.decide(command, bytes, purpose, chance, |frames| {
+            if frames.is_empty() { Vec::new() } else { bodies }
+        })
+    }
+
+    /// Decides a command and appends what becomes true. Bodies are made by the decision and are in
+    /// its changes, see [`Persist::body`]. `bytes` is what changes and bodies take at most, besides
+    /// some KiB that every decision is granted.
+    ///
+    /// # Errors
+    /// [`Refused`] before anything was decided; nothing changed.
+    pub fn apply_made(
+        &mut self,
+        command: &M::Command,
+        bytes: u64,
+        purpose: Purpose,
+        chance: (Now, Entropy),
+    ) -> Result<Applied<M>, Refused> {
+        self.decide(command, bytes, purpose, chance, |frames| {
+            frames.iter().filter_map(|change| M::body(change)).collect()
+        })
+    }
+
+    /// `bodies` gives the bodies of the changes that have a frame.
+    fn decide(
+        &mut self,
+        command: &M::Command,
+        bytes: u64,
+        purpose: Purpose,
+        (now, entropy): (Now, Entropy),
+        bodies: impl FnOnce(&[&M::Change]) -> Vec<Bytes>,
+    ) -> Result<Applied<M>, Refused> {
+        let permit = self.journal.admit(M::ROOM, bytes.saturating_add(ESTIMATE), purpose)?;
         let Decision { reply, changes, actions } = M::decide(&self.state, command, now, entropy);
         if changes.is_empty() {
             let ticket = self.journal.barrier(M::ROOM);
             return Ok(Applied { reply, actions, ticket, sequence: None });
         }
+        let (sequence, ticket) = self.append(permit, &changes, now, bodies);
+        Ok(Applied { reply, actions, ticket, sequence: Some(sequence) })
+    }
+
+    /// Appends what was decided elsewhere, on this very state. Bodies are in the changes; `bytes` is as
+    /// in [`Self::apply_made`]. Without changes the ticket is for everything before.
+    ///
+    /// # Errors
+    /// [`Refused`]; nothing changed.
+    pub fn append_made(
+        &mut self,
+        changes: &[M::Change],
+        bytes: u64,
+        purpose: Purpose,
+        now: Now,
+    ) -> Result<Ticket, Refused> {
+        if changes.is_empty() {
+            return Ok(self.journal.barrier(M::ROOM));
+        }
+        let permit = self.journal.admit(M::ROOM, bytes.saturating_add(ESTIMATE), purpose)?;
+        let made = |frames: &[&M::Change]| frames.iter().filter_map(|one| M::body(one)).collect();
+        Ok(self.append(permit, changes, now, made).1)
+    }
+
+    /// Appends changes and makes them true.
+    fn append(
+        &mut self,
+        permit: Permit,
+        changes: &[M::Change],
+        now: Now,
+        bodies: impl FnOnce(&[&M::Change]) -> Vec<Bytes>,
+    ) -> (Sequence, Ticket) {
         let mut change = Vec::new();
-        for one in &changes {
+        for one in changes {
             M::encode_change(one, &mut change);
         }
-        let frames: Vec<Frame> = changes.iter().filter_map(M::frame).collect();
-        assert!(frames.is_empty() || frames.len() == bodies.len(), "a body for every frame");
-        let bodies = if frames.is_empty() { Vec::new() } else { bodies };
+        let (framed, frames): (Vec<&M::Change>, Vec<Frame>) =
+            changes.iter().filter_map(|change| Some((change, M::frame(change)?))).unzip();
+        let bodies = bodies(&framed);
+        assert_eq!(frames.len(), bodies.len(), "a body for every frame");
+        let length = |body: &Bytes| u32::try_from(body.len()).unwrap_or(u32::MAX);
+        let frames: Vec<_> = frames.into_iter().zip(bodies.iter().map(length)).collect();
         let entry = Entry { room: M::ROOM, now, change: change.into(), bodies };
         let (sequence, ticket) = self.journal.append(permit, entry);
-        for one in &changes {
+        for one in changes {
             M::evolve(&mut self.state, one);
         }
         if !frames.is_empty() {
             self.bulk.expect(sequence, ticket.receipt(), frames);
         }
-        Ok(Applied { reply, actions, ticket, sequence: Some(sequence) })
+        (sequence, ticket)
     }
 
     /// The body of a frame that the state knows of, from the journal or from segments. None if
@@ -106,11 +176,33 @@ impl<M: Persist> Host<M> {
         self.bulk.read(frame)
     }
 
+    /// Reads the room's lanes from beside it, on any thread.
+    #[must_use]
+    pub fn reader(&self) -> Reader {
+        self.bulk.reader()
+    }
+
+    /// Keeps the room's lanes from beside it, on any thread.
+    #[must_use]
+    pub fn lanes(&self) -> Lanes {
+        self.bulk.lanes()
+    }
+
+    /// Lanes on disk that the state does not know: a crash came between a decision and the removal,
+    /// or undid it. For a room that has all lanes of the directory to itself. Blocks for the disk.
+    ///
+    /// # Errors
+    /// [`BulkError::Segments`]
+    pub fn strays(&self) -> Result<Vec<Lane>, BulkError> {
+        let lanes = self.lanes().on_disk()?;
+        Ok(lanes.into_iter().filter(|lane| !M::has_lane(&self.state, *lane)).collect())
+    }
+
     /// The room's bulk data.
     pub fn bulk(&mut self) -> &mut Bulk {
         &mut self.bulk
     }
 }
 
-/// What a change without bodies takes at most, as far as admission is concerned.
+/// What is granted to every decision besides what its caller knows of.
 const ESTIMATE: u64 = 4096;

@@ -2,13 +2,15 @@
 //!
 //! ```text
 //! change    │ kind u8 │ …      1 created │ token     2 revoked │ id     3 acted │ act
+//!                              4 barred │ number u64 │ digest 32
 //! token     │ id │ name │ scopes u8 │ scope × scopes │ digest 32 │ verifier │ verifier │ expires │ created i64
 //! verifier  │ iterations u32 │ salt │ stored key │ server key      of SCRAM-SHA-256, then -512
 //! expires   │ 0 │  or  │ 1 │ i64 │
 //! act       │ number u64 │ at i64 │ kind u8 │ who │ target
-//! chunk     │ change × n     created and acted only, by key
+//! chunk     │ change × n     created, acted and barred only, by key
 //!
 //! key       │ "a/" │ number u64, big-endian │      an act
+//!           │ "r/" │ number u64, big-endian │      a revocation
 //!           │ "t/" │ id │                          a token
 //! ```
 //!
@@ -21,11 +23,13 @@
 //! act [`ACTS_KEPT`] before it forgotten. That needs no key, because which acts are kept follows
 //! from the highest number alone ([`House::evolve`]): an old act that a chunk still has goes as
 //! soon as the latest one is there, from whichever chunk or record. For the same reason the count
-//! of acts needs no aggregate: it is the number of the latest act, which is always kept.
+//! of acts needs no aggregate: it is the number of the latest act, which is always kept. All of
+//! this is true of revocations and [`REVOKED_KEPT`] too.
 
 use bytes::Bytes;
 use handoff_house::{
-    ACTS_KEPT, Act, ActKind, Change, Digest, House, NewToken, State, Token, TokenId, Verifier,
+    ACTS_KEPT, Act, ActKind, Change, Digest, House, NewToken, REVOKED_KEPT, State, Token, TokenId,
+    Verifier,
 };
 use handoff_types::{Machine, Room, Scope, Wall};
 
@@ -34,12 +38,14 @@ use crate::persist::{Frame, Persist, Undecodable};
 const CREATED: u8 = 1;
 const REVOKED: u8 = 2;
 const ACTED: u8 = 3;
+const BARRED: u8 = 4;
 
 const ACTS: &[u8] = b"a/";
+const REVOCATIONS: &[u8] = b"r/";
 const TOKENS: &[u8] = b"t/";
 
-// The latest act is always kept, or numbers would begin again.
-const _: () = assert!(ACTS_KEPT > 0);
+// The latest act and the latest revocation are always kept, or numbers would begin again.
+const _: () = assert!(ACTS_KEPT > 0 && REVOKED_KEPT > 0);
 
 impl Persist for House {
     const ROOM: Room = Room::House;
@@ -58,6 +64,11 @@ impl Persist for House {
                 out.push(ACTED);
                 put_act(out, act);
             }
+            Change::Barred { number, digest } => {
+                out.push(BARRED);
+                out.extend_from_slice(&number.to_le_bytes());
+                out.extend_from_slice(digest);
+            }
         }
     }
 
@@ -67,6 +78,10 @@ impl Persist for House {
             CREATED => Change::Created(Box::new(front.token()?)),
             REVOKED => Change::Revoked(front.id()?),
             ACTED => Change::Acted(front.act()?),
+            BARRED => {
+                let number = u64::from_le_bytes(front.array()?);
+                Change::Barred { number, digest: front.array()? }
+            }
             kind => return Err(Undecodable(format!("{kind} is no kind of change"))),
         };
         Ok((change, front.0))
@@ -76,7 +91,8 @@ impl Persist for House {
         match change {
             Change::Created(token) => token_key(&token.token.id),
             Change::Revoked(id) => token_key(id),
-            Change::Acted(act) => act_key(act.number),
+            Change::Acted(act) => numbered(ACTS, act.number),
+            Change::Barred { number, .. } => numbered(REVOCATIONS, *number),
         }
     }
 
@@ -85,13 +101,15 @@ impl Persist for House {
     }
 
     fn snapshot(state: &State, from: &[u8], bytes_max: usize) -> (Bytes, Option<Bytes>) {
-        let (acts_from, tokens_from) = place(from);
-        let acts = acts_from.into_iter().flat_map(|number| state.acts_from(number));
+        let Place { acts, revocations, token } = Place::of(from);
+        let acts = acts.into_iter().flat_map(|number| state.acts_from(number));
         let acts = acts.map(|act| Change::Acted(act.clone()));
-        let tokens = state.tokens_from(tokens_from);
+        let barred = revocations.into_iter().flat_map(|number| state.revoked_from(number));
+        let barred = barred.map(|(number, digest)| Change::Barred { number, digest: *digest });
+        let tokens = state.tokens_from(token);
         let tokens = tokens.map(|token| Change::Created(Box::new(token.clone())));
         let mut out = Vec::new();
-        for change in acts.chain(tokens) {
+        for change in acts.chain(barred).chain(tokens) {
             if !out.is_empty() && out.len() >= bytes_max {
                 return (out.into(), Some(Self::key(&change)));
             }
@@ -118,20 +136,30 @@ fn token_key(id: &TokenId) -> Bytes {
     [TOKENS, id.0.as_bytes()].concat().into()
 }
 
-fn act_key(number: u64) -> Bytes {
-    [ACTS, &number.to_be_bytes()].concat().into()
+fn numbered(kind: &[u8], number: u64) -> Bytes {
+    [kind, &number.to_be_bytes()].concat().into()
 }
 
-/// Where a chunk that begins with a key goes on: the first act, if any are left, and the first
-/// token.
-fn place(key: &[u8]) -> (Option<u64>, &str) {
-    if let Some(number) = key.strip_prefix(ACTS) {
-        let number = number.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
-        return (Some(number), "");
-    }
-    match key.strip_prefix(TOKENS) {
-        Some(id) => (None, str::from_utf8(id).unwrap_or_default()),
-        None => (Some(0), ""),
+/// Where a chunk that begins with a key goes on: the first act and the first revocation, if any
+/// are left, and the first token.
+struct Place<'a> {
+    acts: Option<u64>,
+    revocations: Option<u64>,
+    token: &'a str,
+}
+
+impl<'a> Place<'a> {
+    fn of(key: &'a [u8]) -> Self {
+        let number = |bytes: &[u8]| bytes.first_chunk().map_or(0, |b| u64::from_be_bytes(*b));
+        if let Some(rest) = key.strip_prefix(TOKENS) {
+            let token = str::from_utf8(rest).unwrap_or_default();
+            return Self { acts: None, revocations: None, token };
+        }
+        if let Some(rest) = key.strip_prefix(REVOCATIONS) {
+            return Self { acts: None, revocations: Some(number(rest)), token: "" };
+        }
+        let acts = key.strip_prefix(ACTS).map_or(0, number);
+        Self { acts: Some(acts), revocations: Some(0), token: "" }
     }
 }
 

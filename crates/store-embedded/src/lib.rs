@@ -9,16 +9,28 @@
 //! A room's rules are in its machine. Here are none: this crate maps changes onto records, keeps
 //! the order "durable, then told", and lets the journal forget what is safe elsewhere.
 
+mod books;
 mod bulk;
 mod checkpointing;
 mod events;
 mod host;
 mod house;
+mod lanes;
 mod load;
+mod moving;
 mod persist;
+mod reader;
+mod records;
+mod streams;
+mod streams_store;
 
+pub use books::{Called, Unsynced};
 pub use bulk::{Bulk, BulkError};
 pub use checkpointing::{Checkpointing, Progress, StepError};
 pub use host::{Applied, Host};
+pub use lanes::{Lanes, Retained};
 pub use load::{LoadError, Loading, Loads, open_journal};
+pub use moving::{Bell, Moving};
 pub use persist::{Frame, Persist, Undecodable};
+pub use reader::Reader;
+pub use streams_store::{Locks, StreamsStore};

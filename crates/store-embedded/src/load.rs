@@ -128,11 +128,16 @@ where
         self.clock
     }
 
-    /// Brings the room to life on its journal.
+    /// Brings the room to life on its journal. Bodies of lanes that the state does not know are left
+    /// behind.
     #[must_use]
     pub fn into_host(self, journal: Arc<dyn Journal>, segments: Arc<Segments>) -> Host<M> {
-        let bulk = Bulk::new(Arc::clone(&journal), segments, self.moves);
-        Host::new(self.state, journal, bulk)
+        let Self { state, mut moves, .. } = self;
+        for (_, moves) in &mut moves {
+            moves.retain(|moved| M::has_lane(&state, moved.lane));
+        }
+        let bulk = Bulk::new(Arc::clone(&journal), segments, moves);
+        Host::new(state, journal, bulk)
     }
 }
 
@@ -159,7 +164,7 @@ impl<M: Persist> Loads for Loading<M> {
             if let Some(frame) = M::frame(&change) {
                 let index = u32::try_from(moves.len()).unwrap_or(u32::MAX);
                 let body = BodyAt { position: entry.position, index };
-                moves.push(crate::bulk::move_of(frame, body));
+                moves.push(crate::books::move_of(frame, body));
             }
             if entry.sequence > self.marks.of(&M::key(&change)) {
                 M::evolve(&mut self.state, &change);

@@ -44,6 +44,18 @@ pub trait Persist: Machine {
     /// changes that have one.
     fn frame(change: &Self::Change) -> Option<Frame>;
 
+    /// The body of a change that was just decided and carries it. One that was read back has none,
+    /// and so has every change of a room whose bodies come beside its commands.
+    fn body(_change: &Self::Change) -> Option<Bytes> {
+        None
+    }
+
+    /// Whether the state knows of a lane. What is on its way to one that it does not know any more
+    /// is dropped when the room is loaded.
+    fn has_lane(_state: &Self::State, _lane: Lane) -> bool {
+        true
+    }
+
     /// Encodes the aggregates from a key on, about `bytes_max` and at least one, and gives the
     /// key to go on with; none at the end.
     fn snapshot(state: &Self::State, from: &[u8], bytes_max: usize) -> (Bytes, Option<Bytes>);

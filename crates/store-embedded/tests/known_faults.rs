@@ -78,8 +78,10 @@ fn a_body_that_could_not_be_read_once_is_moved_by_the_next_attempt() {
     let (disk, faults) = Faulty::new(Arc::new(Memory::new()));
     let disk: Arc<dyn Disk> = Arc::new(disk);
     let mut w = open(&disk, 1);
-    let bodies = vec![Bytes::from(vec![1; 100]), Bytes::from(vec![2; 100])];
-    drop(w.a.apply(&(1, 2), bodies, Purpose::Accept, when()).unwrap());
+    for _ in 0..2 {
+        let bodies = vec![Bytes::from(vec![1; 100]), Bytes::from(vec![2; 100])];
+        drop(w.a.apply(&(1, 2), bodies, Purpose::Accept, when()).unwrap());
+    }
     w.j.commit().unwrap();
     faults.fail_nth(Calls::Only(Call::Read), 2);
     assert!(w.a.bulk().copy(10).is_err());

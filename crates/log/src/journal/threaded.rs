@@ -168,6 +168,10 @@ impl Journal for Threaded {
         self.shared.shelf.body(at)
     }
 
+    fn bodies(&self, position: Position) -> Result<Vec<Bytes>, ReadError> {
+        self.shared.shelf.bodies(position)
+    }
+
     fn trim(&self, room: Room, below: Position) {
         if let Some(low) = self.shared.floors.raise(room, below.0) {
             self.shared.shelf.trim(low);

@@ -25,6 +25,12 @@ pub trait Bodies {
     /// # Errors
     /// See [`BodyError`].
     fn body(&self, position: Position, index: u32) -> Result<Bytes, BodyError>;
+
+    /// All bodies of the record at this position, read at once.
+    ///
+    /// # Errors
+    /// See [`BodyError`]. If a part of it is damaged, [`Self::body`] may still give others.
+    fn bodies(&self, position: Position) -> Result<Vec<Bytes>, BodyError>;
 }
 
 /// A body that cannot be had.
@@ -44,13 +50,23 @@ pub enum BodyError {
 
 impl<J: Journal + ?Sized> Bodies for Arc<J> {
     fn body(&self, position: Position, index: u32) -> Result<Bytes, BodyError> {
-        Journal::body(&**self, BodyAt { position, index }).map_err(|error| match error {
-            ReadError::Corrupt(_) => BodyError::Corrupt,
-            ReadError::Disk { fault, .. } => BodyError::Disk(fault),
+        Ok(Journal::body(&**self, BodyAt { position, index })?)
+    }
+
+    fn bodies(&self, position: Position) -> Result<Vec<Bytes>, BodyError> {
+        Ok(Journal::bodies(&**self, position)?)
+    }
+}
+
+impl From<ReadError> for BodyError {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Corrupt(_) => Self::Corrupt,
+            ReadError::Disk { fault, .. } => Self::Disk(fault),
             ReadError::Trimmed(_) | ReadError::NotYet(_) | ReadError::NoSuchBody { .. } => {
-                BodyError::Gone
+                Self::Gone
             }
-        })
+        }
     }
 }
 
@@ -214,27 +230,55 @@ impl<B: Bodies> Mover<B> {
         Ok(Mark { through: self.made })
     }
 
-    /// Reads bodies, at least one and about [`CHUNK_BYTES`], up to one that cannot be had.
+    /// Gives up everything that is still to be moved to a lane that is being removed.
+    pub fn forget(&mut self, lane: Lane) {
+        self.owed = self.owed.filter(|owed| owed.lane != lane);
+        self.resumed.remove(&lane);
+        self.lost.retain(|(lost, _)| *lost != lane);
+    }
+
+    /// Reads bodies, at least one and about [`CHUNK_BYTES`], up to one that cannot be had. Each
+    /// record is read once.
     fn fetch(&self, moves: &[Move]) -> (Vec<Frame>, Option<MoveError>) {
         let mut frames = Vec::new();
         let mut bytes = 0;
-        for next in moves {
+        for record in moves.chunk_by(|one, next| one.body.0 == next.body.0) {
             if bytes >= CHUNK_BYTES {
                 break;
             }
-            match self.bodies.body(next.body.0, next.body.1) {
-                Ok(body) => {
-                    bytes += body.len();
-                    let Move { base, count, max_timestamp, .. } = *next;
-                    frames.push(Frame { base, count, max_timestamp, body });
-                }
-                Err(source) => {
-                    let (lane, offsets) = (next.lane, next.offsets());
-                    return (frames, Some(MoveError::Body { lane, offsets, source }));
+            let mut bodies = None;
+            for next in record {
+                match self.body(&mut bodies, next) {
+                    Ok(body) => {
+                        bytes += body.len();
+                        let Move { base, count, max_timestamp, .. } = *next;
+                        frames.push(Frame { base, count, max_timestamp, body });
+                    }
+                    Err(source) => {
+                        let (lane, offsets) = (next.lane, next.offsets());
+                        return (frames, Some(MoveError::Body { lane, offsets, source }));
+                    }
                 }
             }
         }
         (frames, None)
+    }
+
+    /// A body of the record whose bodies are kept in `bodies` once they were read.
+    fn body(&self, bodies: &mut Option<Vec<Bytes>>, next: &Move) -> Result<Bytes, BodyError> {
+        let (position, index) = next.body;
+        let bodies = match bodies {
+            Some(bodies) => bodies,
+            None => match self.bodies.bodies(position) {
+                // What damages one piece of an entry leaves the bodies in others as they are.
+                Err(BodyError::Corrupt) => bodies.insert(Vec::new()),
+                read => bodies.insert(read?),
+            },
+        };
+        match bodies.get(index as usize) {
+            Some(body) => Ok(body.clone()),
+            None => self.bodies.body(position, index),
+        }
     }
 
     /// Writes the frames of the first moves, each lane's in one go.
@@ -249,10 +293,23 @@ impl<B: Bodies> Mover<B> {
             lanes.reverse();
         }
         for (lane, frames) in lanes {
-            if let Some(first) = frames.first() {
-                self.resume(lane, first.base)?;
+            for run in frames.chunk_by(|one, next| next.base <= one.end()) {
+                if let Some(first) = run.first() {
+                    self.join(lane, first.base)?;
+                }
+                self.segments.append(lane, run)?;
             }
-            self.segments.append(lane, &frames)?;
+        }
+        Ok(())
+    }
+
+    /// Makes a lane ready for frames from an offset on. What is missing before it was lost with a
+    /// record of the journal, and nothing will ever bring it.
+    fn join(&mut self, lane: Lane, base: u64) -> Result<(), WriteError> {
+        self.resume(lane, base)?;
+        if self.segments.end(lane)? < base {
+            let resumed = self.segments.resume(lane, base)?;
+            self.lost.extend(resumed.lost.map(|offsets| (lane, offsets)));
         }
         Ok(())
     }

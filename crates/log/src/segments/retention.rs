@@ -20,6 +20,20 @@ impl Segments {
         let sizes = Turn::take(self, &self.cell(lane)).sizes()?;
         Ok(sizes.iter().map(|size| size.bytes).sum())
     }
+
+    /// What [`Self::retain`] would leave: the first offset that stays, and the bytes. Changes
+    /// nothing, so that somebody can decide about it before [`Self::trim`] makes it so.
+    ///
+    /// # Errors
+    /// Whatever the disk answers.
+    pub fn retained(
+        &self,
+        lane: Lane,
+        keep_bytes: Option<u64>,
+        older_than: Option<Wall>,
+    ) -> Result<(u64, u64), ReadError> {
+        Turn::take(self, &self.cell(lane)).retained(keep_bytes, older_than)
+    }
 }
 
 impl Turn<'_> {
@@ -35,16 +49,21 @@ impl Turn<'_> {
         keep_bytes: Option<u64>,
         older_than: Option<Wall>,
     ) -> Result<u64, WriteError> {
-        let sizes = self.sizes()?;
-        let mut rest: u64 = sizes.iter().map(|size| size.bytes).sum();
-        let sealed = sizes.len().saturating_sub(1);
-        let goes = |size: &&Size| {
-            rest -= size.bytes;
-            keep_bytes.is_some_and(|keep| rest >= keep)
-                || older_than.is_some_and(|time| size.max_timestamp < time)
-        };
-        let count = sizes.iter().take(sealed).take_while(goes).count();
+        let count = outlived(&self.sizes()?, keep_bytes, older_than);
         self.unlink_oldest(count)
+    }
+
+    fn retained(
+        &self,
+        keep_bytes: Option<u64>,
+        older_than: Option<Wall>,
+    ) -> Result<(u64, u64), ReadError> {
+        let sizes = self.sizes()?;
+        let count = outlived(&sizes, keep_bytes, older_than);
+        let bytes = sizes.iter().skip(count).map(|size| size.bytes).sum();
+        let start =
+            |state: &mut State| state.segments.get(count).map_or(state.end, |first| first.base);
+        Ok((self.with(start)?, bytes))
     }
 
     pub(super) fn remove(&self) -> Result<(), WriteError> {
@@ -129,4 +148,15 @@ impl Turn<'_> {
             WriteError::Disk { path: dir, source }
         })
     }
+}
+
+/// How many of the oldest segments may go. The last stays: it is written to.
+fn outlived(sizes: &[Size], keep_bytes: Option<u64>, older_than: Option<Wall>) -> usize {
+    let mut rest: u64 = sizes.iter().map(|size| size.bytes).sum();
+    let goes = |size: &&Size| {
+        rest -= size.bytes;
+        keep_bytes.is_some_and(|keep| rest >= keep)
+            || older_than.is_some_and(|time| size.max_timestamp < time)
+    };
+    sizes.iter().take(sizes.len().saturating_sub(1)).take_while(goes).count()
 }

@@ -8,12 +8,15 @@ use handoff_log::segments::{
 };
 use handoff_types::{Code, Position};
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// A journal that is a map.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Journal {
     bodies: Arc<Mutex<BTreeMap<(Position, u32), Bytes>>>,
+    /// How often a record was read.
+    fetched: Arc<AtomicUsize>,
 }
 
 impl Journal {
@@ -39,6 +42,17 @@ impl Journal {
 impl Bodies for Journal {
     fn body(&self, position: Position, index: u32) -> Result<Bytes, BodyError> {
         self.bodies.lock().unwrap().get(&(position, index)).cloned().ok_or(BodyError::Corrupt)
+    }
+
+    fn bodies(&self, position: Position) -> Result<Vec<Bytes>, BodyError> {
+        self.fetched.fetch_add(1, Ordering::Relaxed);
+        let bodies = self.bodies.lock().unwrap();
+        let of_record = bodies.range((position, 0)..=(position, u32::MAX));
+        let found: Vec<_> = (0..).zip(of_record).collect();
+        if found.is_empty() || found.iter().any(|(index, ((_, at), _))| index != at) {
+            return Err(BodyError::Corrupt);
+        }
+        Ok(found.into_iter().map(|(_, (_, body))| body.clone()).collect())
     }
 }
 
@@ -90,6 +104,51 @@ fn many_moves_take_one_write_per_lane_and_one_sync() {
     mover.sync().unwrap();
     let counts = counting.counts();
     assert_eq!((counts.writes, counts.sync_alls, counts.syncs), (4, 1, 0), "2 headers, 2 runs");
+}
+
+#[test]
+fn each_record_is_read_once_however_many_bodies_it_has() {
+    let journal = Journal::default();
+    let (_, mut mover) = mover_on(&Memory::new(), &journal);
+    let (moves, _) = records(&journal, 50);
+    mover.copy(&moves).unwrap();
+    assert_eq!(journal.fetched.load(Ordering::Relaxed), 50, "for 100 bodies");
+}
+
+/// A record of the journal was lost and given up, so the offsets of a lane go on behind a gap. The
+/// mover once refused to go on, and no checkpoint was ever taken again.
+#[test]
+fn offsets_that_will_never_come_are_told_as_damage_and_the_lane_goes_on() {
+    let journal = Journal::default();
+    let (segments, mut mover) = mover_on(&Memory::new(), &journal);
+    let frames: Vec<_> = (0..40).map(|base| frame_of(LANE, base, 1, 100)).collect();
+    let moves: Vec<_> =
+        (1..).zip(&frames).map(|(n, frame)| journal.put((n, 0), LANE, frame)).collect();
+    let some = [&moves[..10], &moves[13..20]].concat();
+    mover.copy(&some).unwrap();
+    mover.copy(&moves[25..]).unwrap();
+    assert_eq!(mover.take_lost(), [(LANE, 10..13), (LANE, 20..25)]);
+    let expected = [
+        sound(&frames[..10]),
+        vec![Piece::Corrupt(10, 13)],
+        sound(&frames[13..20]),
+        vec![Piece::Corrupt(20, 25)],
+        sound(&frames[25..]),
+    ];
+    assert_eq!(everything(&segments, LANE), expected.concat());
+}
+
+#[test]
+fn a_lane_that_is_forgotten_owes_nothing() {
+    let journal = Journal::default();
+    let (segments, mut mover) = mover_on(&Memory::new(), &journal);
+    let (moves, lanes) = records(&journal, 5);
+    journal.lose(&moves[1]);
+    assert_eq!(mover.copy(&moves).unwrap_err().done, 1);
+    mover.forget(Lane(1));
+    let rest: Vec<_> = moves.iter().filter(|moved| moved.lane == Lane(0)).copied().collect();
+    mover.copy(&rest[1..]).unwrap();
+    assert_eq!(everything(&segments, Lane(0)), sound(&lanes[0]));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::support::{LANE, everything, frame_of, open, segment_path, sound};
 use handoff_log::disk::{Counting, Crash, Disk, Memory};
-use handoff_log::segments::{Frame, Read, Segments};
+use handoff_log::segments::{Frame, Lane, Read, Segments};
 use handoff_types::Wall;
 use std::sync::Arc;
 
@@ -44,6 +44,35 @@ fn a_read_below_the_start_says_where_the_lane_begins() {
         assert_eq!(segments.read(LANE, 9, 100).unwrap(), Read::Trimmed { start: 10 });
         assert!(matches!(segments.read(LANE, 10, 100).unwrap(), Read::Frames(_)));
     }
+}
+
+/// A room decides what goes before it goes, so what would go is said first.
+#[test]
+fn what_retention_would_leave_is_said_and_nothing_goes() {
+    let disk = Memory::new();
+    let (segments, _) = lane_on(&disk, 23);
+    let sealed = disk.contents(&segment_path(LANE, 0)).unwrap().len() as u64;
+    let all = segments.bytes(LANE).unwrap();
+    let rules = [
+        (None, None),
+        (Some(all), None),
+        (Some(all - sealed), None),
+        (Some(0), None),
+        (None, Some(Wall(99))),
+        (None, Some(Wall(100))),
+        (Some(all - sealed), Some(Wall(151))),
+    ];
+    for (keep, older_than) in rules {
+        let said = segments.retained(LANE, keep, older_than).unwrap();
+        assert_eq!(segments.bytes(LANE).unwrap(), all, "nothing has gone");
+        let copy = open(&disk.fork());
+        assert_eq!(copy.retain(LANE, keep, older_than).unwrap(), said.0);
+        assert_eq!(copy.bytes(LANE).unwrap(), said.1);
+        let copy = open(&disk.fork());
+        assert_eq!(copy.trim(LANE, said.0).unwrap(), said.0);
+    }
+    assert_eq!(segments.retained(LANE, Some(0), None).unwrap().0, 20);
+    assert_eq!(segments.retained(Lane(99), Some(0), None).unwrap(), (0, 0));
 }
 
 #[test]

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use handoff_events::cron::Cron;
 use handoff_events::{
-    Bounds, CatchUp, Command, Events, Id, Period, Registration, Reply, Schedule, Selection, State,
-    Tardiness, Totals,
+    Bounds, CatchUp, Command, Events, Id, Letters, Period, Publish, Publishing, Registration,
+    Reply, Schedule, Selection, State, Tardiness, Totals,
 };
 use handoff_log::directory::Directory;
 use handoff_log::disk::{Disk, Memory};
@@ -65,6 +65,8 @@ impl Server {
     }
 }
 
+const PUBLISHING: Publishing = Publishing { pending_max: 2, letters_max: 3 };
+
 fn register(schedule: Schedule, repeat: i32) -> Command {
     Command::Register {
         event: Registration {
@@ -72,6 +74,7 @@ fn register(schedule: Schedule, repeat: i32) -> Command {
             types: vec!["a".to_owned(), format!("repeat {repeat}")],
             schedule,
             repeat,
+            publish: (repeat > 1).then(|| Publish { topic: "t".to_owned(), key: None }),
         },
         bounds: Bounds {
             period_min: Span(1),
@@ -95,6 +98,9 @@ enum Step {
     Tick { millis: u32, limit: usize },
     Resume { millis: u32, limit: usize },
     SetBack { hours: u32 },
+    Answer { refuse: bool },
+    Retry,
+    DeleteLetter,
     Commit,
     Checkpoint,
     Reopen,
@@ -112,6 +118,9 @@ fn step() -> impl Strategy<Value = Step> {
         5 => (millis.clone(), 1usize..9).prop_map(|(millis, limit)| Step::Tick { millis, limit }),
         1 => (millis, 1usize..9).prop_map(|(millis, limit)| Step::Resume { millis: millis * 60, limit }),
         1 => (1u32..5).prop_map(|hours| Step::SetBack { hours }),
+        4 => any::<bool>().prop_map(|refuse| Step::Answer { refuse }),
+        1 => Just(Step::Retry),
+        1 => Just(Step::DeleteLetter),
         4 => Just(Step::Commit),
         12 => Just(Step::Checkpoint),
         2 => Just(Step::Reopen),
@@ -159,15 +168,39 @@ fn run(steps: &[Step], chunk_bytes: usize) -> (usize, usize) {
             }
             Step::Tick { millis, limit } => {
                 pass(&mut server, millis);
-                server.apply(&Command::Tick { limit, tardiness });
+                server.apply(&Command::Tick { limit, tardiness, publishing: PUBLISHING });
             }
             Step::Resume { millis, limit } => {
                 pass(&mut server, millis);
-                server.apply(&Command::Resume { limit, tardiness });
+                server.apply(&Command::Resume { limit, tardiness, publishing: PUBLISHING });
             }
             Step::SetBack { hours } => {
                 server.now.wall = server.now.wall - Span::from_secs(3_600 * u64::from(hours));
                 server.apply(&Command::Reschedule { from: Id::default(), limit: 100 });
+            }
+            Step::Answer { refuse } => {
+                let waiting = server.state().outlets_from(Id::default());
+                let mut heads = waiting.filter_map(|(id, outlet)| outlet.head(id));
+                let Some(head) = heads.next() else { continue };
+                let (id, sequence) = (head.id, head.handed.sequence);
+                drop(heads);
+                server.apply(&match refuse {
+                    false => Command::Published { id, sequence },
+                    true => Command::PublishRefused {
+                        id,
+                        sequence,
+                        why: "no".to_owned(),
+                        publishing: PUBLISHING,
+                    },
+                });
+            }
+            Step::Retry => {
+                let (letters, sight) = (Letters::From(0), all.clone());
+                server.apply(&Command::RetryLetters { letters, sight, limit: 1 });
+            }
+            Step::DeleteLetter => {
+                let (letters, sight) = (Letters::From(0), all.clone());
+                server.apply(&Command::DeleteLetters { letters, sight, limit: 1 });
             }
             Step::Commit => server.journal.commit().unwrap(),
             Step::Checkpoint => {
@@ -219,6 +252,8 @@ fn a_long_life_comes_back_after_every_checkpoint() {
             steps.push(Step::Tick { millis: 130, limit: 3 });
             steps.push(Step::Commit);
         }
+        steps.push(Step::Answer { refuse: round % 3 > 0 });
+        steps.push(Step::Retry);
         steps.push(Step::Delete(i32::try_from(round).unwrap() * 3));
         steps.push(Step::Reopen);
     }

@@ -1,7 +1,11 @@
 //! Changes, events and totals of every kind.
 
 use handoff_events::cron::Cron;
-use handoff_events::{Change, Due, Event, Gone, Id, Period, Repeat, Schedule, Totals};
+use std::sync::Arc;
+
+use handoff_events::{
+    Change, Due, Event, Gone, Handed, Id, Letter, Outlet, Period, Repeat, Schedule, Source, Totals,
+};
 use handoff_types::{Span, Steady, Wall};
 use proptest::prelude::*;
 
@@ -52,13 +56,82 @@ pub(crate) fn events() -> impl Strategy<Value = Event> {
 }
 
 pub(crate) fn totals() -> impl Strategy<Value = Totals> {
-    any::<[u64; 5]>().prop_map(|[registered, deleted, finished, occurred, skipped]| Totals {
-        registered,
-        deleted,
-        finished,
-        occurred,
-        skipped,
+    let newer = prop_oneof![Just([0; 3]), any::<[u64; 3]>()];
+    (any::<[u64; 5]>(), newer).prop_map(
+        |([registered, deleted, finished, occurred, skipped], [published, dead, dropped])| Totals {
+            registered,
+            deleted,
+            finished,
+            occurred,
+            skipped,
+            published,
+            dead,
+            dropped,
+        },
+    )
+}
+
+fn handed() -> impl Strategy<Value = Handed> {
+    (1..u64::MAX, any::<u64>(), any::<i64>(), any::<bool>())
+        .prop_map(|(sequence, number, due, late)| Handed { sequence, number, due: Wall(due), late })
+}
+
+/// Ascending, and what comes next.
+fn line() -> impl Strategy<Value = (Vec<Handed>, u64)> {
+    (prop::collection::vec(handed(), 0..5), 1..u64::MAX / 2).prop_map(|(mut line, first)| {
+        for (sequence, handed) in (first..).zip(&mut line) {
+            handed.sequence = sequence;
+        }
+        let next = first + line.len() as u64;
+        (line, next)
     })
+}
+
+pub(crate) fn outlets() -> impl Strategy<Value = Outlet> {
+    let types = prop::collection::btree_set("[a-z.]{1,6}", 0..3);
+    let source = (any::<u128>(), "[a-z]{1,9}", prop::option::of("[a-z]{1,9}"), "\\PC{0,9}", types);
+    (source, any::<bool>(), line()).prop_map(
+        |((producer, topic, key, description, types), ended, (waiting, next))| {
+            let source = Source {
+                producer,
+                topic: topic.into(),
+                key: key.map(Into::into),
+                description: description.into(),
+                types: types.into_iter().map(Into::into).collect(),
+            };
+            Outlet { source: Arc::new(source), ended, next, waiting: waiting.into() }
+        },
+    )
+}
+
+pub(crate) fn letters() -> impl Strategy<Value = Letter> {
+    (ids(), handed(), "\\PC{0,20}", any::<i64>(), any::<bool>()).prop_map(
+        |(event, handed, why, since, retrying)| Letter {
+            event,
+            handed,
+            why: why.into(),
+            since: Wall(since),
+            retrying,
+        },
+    )
+}
+
+/// What happens to outlets and letters.
+fn publishing() -> impl Strategy<Value = Change> {
+    let number = any::<u64>;
+    prop_oneof![
+        (ids(), outlets()).prop_map(|(id, outlet)| Change::Opened { id, outlet: Box::new(outlet) }),
+        (ids(), line()).prop_map(|(id, (handed, next))| Change::Handed { id, handed, next }),
+        (ids(), number()).prop_map(|(id, sequence)| Change::Answered { id, sequence }),
+        ids().prop_map(|id| Change::Ended { id }),
+        ids().prop_map(|id| Change::Closed { id }),
+        (number(), letters())
+            .prop_map(|(number, letter)| Change::Died { number, letter: Box::new(letter) }),
+        number().prop_map(|number| Change::Retried { number }),
+        (number(), "\\PC{0,20}")
+            .prop_map(|(number, why)| Change::RefusedAgain { number, why: why.into() }),
+        number().prop_map(|number| Change::LetterGone { number }),
+    ]
 }
 
 pub(crate) fn changes() -> impl Strategy<Value = Change> {
@@ -75,5 +148,6 @@ pub(crate) fn changes() -> impl Strategy<Value = Change> {
         ids().prop_map(|id| Change::Gone { id, why: Gone::Deleted, count: 0, skipped: 0 }),
         (ids(), due()).prop_map(|(id, due)| Change::Rescheduled { id, due }),
         totals().prop_map(Change::Counted),
+        publishing(),
     ]
 }
