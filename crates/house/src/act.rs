@@ -23,12 +23,20 @@ pub enum ActKind {
     Repaired = 4,
     /// Something was deleted by an administrator.
     Deleted = 5,
+    /// Something was given other settings, or made larger.
+    Altered = 6,
 }
 
 impl ActKind {
     /// Every kind there is.
-    pub const ALL: [Self; 5] =
-        [Self::TokenCreated, Self::TokenRevoked, Self::Reloaded, Self::Repaired, Self::Deleted];
+    pub const ALL: [Self; 6] = [
+        Self::TokenCreated,
+        Self::TokenRevoked,
+        Self::Reloaded,
+        Self::Repaired,
+        Self::Deleted,
+        Self::Altered,
+    ];
 
     /// The number the file formats know this kind by.
     #[must_use]
@@ -51,6 +59,7 @@ impl ActKind {
             Self::Reloaded => "reloaded",
             Self::Repaired => "repaired",
             Self::Deleted => "deleted",
+            Self::Altered => "altered",
         }
     }
 }

@@ -1,12 +1,12 @@
 //! The rules.
 
-use handoff_types::{Decision, Entropy, Machine, Now, Scope, Steady};
+use handoff_types::{Decision, Entropy, Machine, Now, Scope, Steady, Wall};
 use thiserror::Error;
 
 use crate::act::fit;
 use crate::{
-    Act, ActKind, NAME_BYTES_MAX, NewToken, SCOPES_MAX, State, TARGET_BYTES_MAX, TOKENS_MAX, Token,
-    TokenId, VERIFIER_FIELD_BYTES_MAX, Verifier, WHO_BYTES_MAX,
+    Act, ActKind, Digest, NAME_BYTES_MAX, NewToken, SCOPES_MAX, State, TARGET_BYTES_MAX,
+    TOKENS_MAX, Token, TokenId, VERIFIER_FIELD_BYTES_MAX, Verifier, WHO_BYTES_MAX,
 };
 
 /// What is asked. `who` is the acting token's id, or `local`.
@@ -74,6 +74,13 @@ pub enum Change {
     Created(Box<Token>),
     /// A token is gone.
     Revoked(TokenId),
+    /// A token's text is of no use any more.
+    Barred {
+        /// Counts revocations, from 1.
+        number: u64,
+        /// The token's digest.
+        digest: Digest,
+    },
     /// An act happened.
     Acted(Act),
 }
@@ -95,24 +102,25 @@ impl Machine for House {
         now: Now,
         _: Entropy,
     ) -> Decision<Reply, Change, Self::Action> {
-        let (changed, kind, target, who) = match command {
+        let (mut changes, kind, target, who) = match command {
             Command::Create { token, who } => {
-                if let Err(refusal) = admit(state, token) {
+                if let Err(refusal) = admit(state, token, now.wall) {
                     return refused(refusal);
                 }
                 let target = format!("{} {}", token.id, token.name);
                 let token = Token { token: (**token).clone(), created: now.wall };
-                let changed = Some(Change::Created(Box::new(token)));
-                (changed, ActKind::TokenCreated, target, who)
+                (vec![Change::Created(Box::new(token))], ActKind::TokenCreated, target, who)
             }
             Command::Revoke { id, who } => {
                 let Some(token) = state.token(id) else {
                     return refused(Refusal::NoToken(fit(&id.0, WHO_BYTES_MAX)));
                 };
                 let target = format!("{id} {}", token.token.name);
-                (Some(Change::Revoked(id.clone())), ActKind::TokenRevoked, target, who)
+                let (number, digest) = (state.next_revocation(), token.token.digest);
+                let changes = vec![Change::Revoked(id.clone()), Change::Barred { number, digest }];
+                (changes, ActKind::TokenRevoked, target, who)
             }
-            Command::Note { kind, target, who } => (None, *kind, target.clone(), who),
+            Command::Note { kind, target, who } => (Vec::new(), *kind, target.clone(), who),
         };
         let act = Act {
             number: state.next_act(),
@@ -121,7 +129,7 @@ impl Machine for House {
             kind,
             target: fit(&target, TARGET_BYTES_MAX),
         };
-        let changes = changed.into_iter().chain([Change::Acted(act)]).collect();
+        changes.push(Change::Acted(act));
         Decision { reply: Reply::Done, changes, actions: Vec::new() }
     }
 
@@ -129,6 +137,7 @@ impl Machine for House {
         match change {
             Change::Created(token) => state.put((**token).clone()),
             Change::Revoked(id) => state.remove(id),
+            Change::Barred { number, digest } => state.bar(*number, *digest),
             Change::Acted(act) => state.note(act.clone()),
         }
     }
@@ -142,12 +151,16 @@ fn refused(refusal: Refusal) -> Decision<Reply, Change, std::convert::Infallible
     Decision { reply: Reply::Refused(refusal), changes: Vec::new(), actions: Vec::new() }
 }
 
-fn admit(state: &State, token: &NewToken) -> Result<(), Refusal> {
+fn admit(state: &State, token: &NewToken, wall: Wall) -> Result<(), Refusal> {
     check(token).map_err(Refusal::Invalid)?;
+    if token.expires.is_some_and(|end| end <= wall) {
+        let words = "the token would have expired already; give a time that is still to come";
+        return Err(Refusal::Invalid(words.to_owned()));
+    }
     if state.token(&token.id).is_some() || state.holder(&token.digest).is_some() {
         return Err(Refusal::Taken);
     }
-    if state.was_revoked(&token.id) {
+    if state.was_revoked(&token.id, &token.digest) {
         return Err(Refusal::Revoked(token.id.to_string()));
     }
     if state.token_count() >= TOKENS_MAX {

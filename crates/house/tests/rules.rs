@@ -5,8 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use handoff_house::{
-    ACTS_KEPT, Act, ActKind, Change, Command, House, NAME_BYTES_MAX, NewToken, Refusal, Reply,
-    SCOPES_MAX, State, TARGET_BYTES_MAX, TOKENS_MAX, TokenId, Verifier, WHO_BYTES_MAX,
+    ACTS_KEPT, Act, ActKind, Change, Command, House, NAME_BYTES_MAX, NewToken, REVOKED_KEPT,
+    Refusal, Reply, SCOPES_MAX, State, TARGET_BYTES_MAX, TOKENS_MAX, TokenId, Verifier,
+    WHO_BYTES_MAX,
 };
 use handoff_types::names::Pattern;
 use handoff_types::{Entropy, Machine, Now, Room, Scope, Steady, Wall};
@@ -102,7 +103,8 @@ fn every_creation_and_revocation_is_an_act() {
         if *made == act(1, ActKind::TokenCreated)));
     let revoked = done(&mut state, &revoke(1));
     let gone = Change::Revoked(token(1).id);
-    assert_eq!(revoked, [gone, Change::Acted(act(2, ActKind::TokenRevoked))]);
+    let barred = Change::Barred { number: 1, digest: token(1).digest };
+    assert_eq!(revoked, [gone, barred, Change::Acted(act(2, ActKind::TokenRevoked))]);
     assert_eq!(numbers(&state), [2, 1]);
 }
 
@@ -127,6 +129,46 @@ fn a_revoked_token_cannot_be_made_again() {
     done(&mut state, &create(token(2)));
 }
 
+/// The token of a bootstrap file is offered with every start, and acts are forgotten.
+#[test]
+fn a_revoked_token_stays_so_however_much_happens_afterwards() {
+    let mut state = State::default();
+    done(&mut state, &create(token(1)));
+    done(&mut state, &revoke(1));
+    for _ in 0..=ACTS_KEPT {
+        done(&mut state, &note("x"));
+    }
+    assert!(state.acts().all(|act| act.kind != ActKind::TokenRevoked));
+    let again = refusal(&state, &create(token(1)));
+    assert_eq!(again, Refusal::Revoked("t0000001".to_owned()));
+    // Under another id it would open the same doors.
+    let other_id = NewToken { id: token(2).id, ..token(1) };
+    assert!(matches!(refusal(&state, &create(other_id)), Refusal::Revoked(_)));
+}
+
+#[test]
+fn a_revocation_that_only_an_act_tells_of_counts() {
+    let mut state = State::default();
+    let target = "t0000001 token 1".to_owned();
+    let (kind, who) = (ActKind::TokenRevoked, "local".to_owned());
+    done(&mut state, &Command::Note { kind, target, who });
+    assert!(matches!(refusal(&state, &create(token(1))), Refusal::Revoked(_)));
+}
+
+#[test]
+fn the_latest_revocations_are_kept_whatever_order_they_come_in() {
+    let barred = |n: u32| Change::Barred { number: n.into(), digest: token(n).digest };
+    let last = u32::try_from(REVOKED_KEPT).unwrap() + 5;
+    let (mut upward, mut downward) = (State::default(), State::default());
+    (1..=last).for_each(|n| House::evolve(&mut upward, &barred(n)));
+    (1..=last).rev().for_each(|n| House::evolve(&mut downward, &barred(n)));
+    assert_eq!(upward, downward);
+    let kept: Vec<u64> = upward.revoked_from(0).map(|(number, _)| number).collect();
+    assert_eq!(kept, (6..=u64::from(last)).collect::<Vec<_>>());
+    assert!(!upward.was_revoked(&token(5).id, &token(5).digest));
+    assert!(upward.was_revoked(&token(6).id, &token(6).digest));
+}
+
 #[test]
 fn an_id_and_a_digest_belong_to_one_token() {
     let mut state = State::default();
@@ -149,6 +191,18 @@ fn an_expired_token_opens_nothing_and_is_still_listed() {
     // Its digest is still its own.
     let same_digest = NewToken { id: token(2).id, ..token(1) };
     assert_eq!(refusal(&state, &create(same_digest)), Refusal::Taken);
+}
+
+#[test]
+fn a_token_that_has_expired_already_is_not_made() {
+    let state = State::default();
+    for end in [i64::MIN, 0, 1] {
+        let ends = create(NewToken { expires: Some(Wall(end)), ..token(1) });
+        let words = refusal(&state, &ends).to_string();
+        assert!(words.contains("expired already"), "{end}: {words}");
+    }
+    let ends = create(NewToken { expires: Some(Wall(2)), ..token(1) });
+    assert_eq!(apply(&mut state.clone(), &ends, at(1)).0, Reply::Done);
 }
 
 #[test]
@@ -272,19 +326,22 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// The second account: a map of who lives, a set of who was revoked, a count of acts.
+    /// The second account: a map of who lives, sets of who was revoked, a count of acts.
     #[test]
     fn random_commands_lead_where_the_rules_say(steps in steps()) {
         let mut state = State::default();
         let mut rebuilt = State::default();
         let mut alive: BTreeMap<u32, (u32, Option<i64>)> = BTreeMap::new();
         let mut dead: BTreeSet<u32> = BTreeSet::new();
+        let mut dead_digests: BTreeSet<u32> = BTreeSet::new();
         let mut acts = 0;
         for (time, step) in (0..).zip(steps) {
             let (command, allowed) = match step {
                 Step::Create { n, digest, expires } => {
                     let taken = alive.contains_key(&n) || alive.values().any(|a| a.0 == digest);
-                    let allowed = !taken && !dead.contains(&n);
+                    let is_dead = dead.contains(&n) || dead_digests.contains(&digest);
+                    let is_over = expires.is_some_and(|end| end <= time);
+                    let allowed = !taken && !is_dead && !is_over;
                     if allowed {
                         alive.insert(n, (digest, expires));
                     }
@@ -292,8 +349,10 @@ proptest! {
                     (create(NewToken { digest, expires: expires.map(Wall), ..token(n) }), allowed)
                 }
                 Step::Revoke(n) => {
-                    let allowed = alive.remove(&n).is_some();
+                    let gone = alive.remove(&n);
+                    let allowed = gone.is_some();
                     dead.extend(allowed.then_some(n));
+                    dead_digests.extend(gone.map(|(digest, _)| digest));
                     (revoke(n), allowed)
                 }
                 Step::Note => (note("x"), true),
