@@ -5,7 +5,7 @@ use std::sync::Arc;
 use handoff_types::{Sight, Span, Wall};
 use thiserror::Error;
 
-use crate::{BadSchedule, Id, Repeat, Schedule};
+use crate::{BadSchedule, Id, Letters, Publication, Publish, Publishing, Repeat, Schedule};
 
 /// A new event.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,6 +19,8 @@ pub struct Registration {
     /// How often: −1 for ever, 0 not at all, anything below −1 is refused. Kept as it came,
     /// because refusing it is a rule of the room.
     pub repeat: i32,
+    /// Where what is told of it is also published.
+    pub publish: Option<Publish>,
 }
 
 /// Events by id and by type.
@@ -99,6 +101,8 @@ pub enum Command {
         limit: usize,
         /// What is missed.
         tardiness: Tardiness,
+        /// What may wait for topics.
+        publishing: Publishing,
     },
     /// The server has started: every occurrence due up to now was missed, however little. Repeated
     /// until the answer says that there are no more; then come ticks.
@@ -107,6 +111,8 @@ pub enum Command {
         limit: usize,
         /// What is missed (`late_max` does not matter here).
         tardiness: Tardiness,
+        /// What may wait for topics.
+        publishing: Publishing,
     },
     /// The operator's clock was set back: what waits for it by more than one interval too long is
     /// scheduled anew. Begins at `from`; the answer says where to go on.
@@ -114,6 +120,50 @@ pub enum Command {
         /// The first id.
         from: Id,
         /// How many events to look at.
+        limit: usize,
+    },
+    /// The server has started: what waits for its topic is handed over again. Begins at `from`;
+    /// the answer says where to go on. Comes before [`Command::Resume`].
+    HandOver {
+        /// The first id.
+        from: Id,
+        /// How many events at once.
+        limit: usize,
+    },
+    /// The topic has this occurrence.
+    Published {
+        /// The event.
+        id: Id,
+        /// Which.
+        sequence: u64,
+    },
+    /// The topic does not take this occurrence.
+    PublishRefused {
+        /// The event.
+        id: Id,
+        /// Which.
+        sequence: u64,
+        /// Why, in words.
+        why: String,
+        /// What may be dead.
+        publishing: Publishing,
+    },
+    /// Hand dead letters over again, under the sequence they had.
+    RetryLetters {
+        /// Which.
+        letters: Letters,
+        /// Whose.
+        sight: Sight,
+        /// How many at once.
+        limit: usize,
+    },
+    /// Dead letters are not wanted any more.
+    DeleteLetters {
+        /// Which.
+        letters: Letters,
+        /// Whose.
+        sight: Sight,
+        /// How many at once.
         limit: usize,
     },
 }
@@ -159,6 +209,23 @@ pub enum Reply {
         /// Where to go on; none at the end.
         next: Option<Id>,
     },
+    /// To [`Command::HandOver`].
+    HandedOver {
+        /// Where to go on; none at the end.
+        next: Option<Id>,
+    },
+    /// To [`Command::Published`] and [`Command::PublishRefused`].
+    Answered {
+        /// False: it was answered before.
+        known: bool,
+    },
+    /// To [`Command::RetryLetters`] and [`Command::DeleteLetters`].
+    Letters {
+        /// Which, ascending, each once.
+        numbers: Vec<u64>,
+        /// The same command again would do more.
+        more: bool,
+    },
     /// Nothing changed.
     Refused(Refusal),
 }
@@ -187,6 +254,9 @@ pub enum Refusal {
     /// A type is not in the token's sight.
     #[error("{0}")]
     OutOfSight(String),
+    /// The name of the topic or the key is too long or empty.
+    #[error("{0}")]
+    Publish(String),
     /// The last id was given.
     #[error("all 2147483648 ids are used")]
     Exhausted,
@@ -227,4 +297,7 @@ pub enum Action {
     Notify(Notification),
     /// The event is gone: its id leaves every filter.
     Forget(Id),
+    /// Hand an occurrence over to its topic, until it answers: it has it, or it refuses it. Only
+    /// one occurrence of an event is on its way, dead letters aside.
+    Publish(Publication),
 }

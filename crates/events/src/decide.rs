@@ -3,6 +3,7 @@
 use handoff_types::{Decision, Entropy, Machine, Now, Sight, Span, Steady, Wall};
 
 use crate::happen::happen;
+use crate::publish::{Closing, answered, delete_letters, hand_over, refused, retry};
 use crate::register::register;
 use crate::{
     Action, Change, Command, Due, Event, Gone, Id, Reply, Schedule, Selection, State, Totals,
@@ -21,17 +22,29 @@ impl Machine for Events {
     type Reply = Reply;
     type Action = Action;
 
-    fn decide(state: &State, command: &Command, now: Now, _: Entropy) -> Decided {
+    fn decide(state: &State, command: &Command, now: Now, entropy: Entropy) -> Decided {
         match command {
             Command::Register { event, bounds, sight } => {
-                register(state, event, bounds, sight, now)
+                register(state, event, bounds, sight, (now, entropy))
             }
             Command::Delete { selection, sight, limit } => delete(state, selection, sight, *limit),
-            Command::Tick { limit, tardiness } => {
-                happen(state, *limit, tardiness, Some(tardiness.late_max), now)
+            Command::Tick { limit, tardiness, publishing } => {
+                let late_max = Some(tardiness.late_max);
+                happen(state, *limit, (tardiness, late_max), *publishing, now)
             }
-            Command::Resume { limit, tardiness } => happen(state, *limit, tardiness, None, now),
+            Command::Resume { limit, tardiness, publishing } => {
+                happen(state, *limit, (tardiness, None), *publishing, now)
+            }
             Command::Reschedule { from, limit } => reschedule(state, *from, *limit, now),
+            Command::HandOver { from, limit } => hand_over(state, *from, *limit),
+            Command::Published { id, sequence } => answered(state, *id, *sequence),
+            Command::PublishRefused { id, sequence, why, publishing } => {
+                refused(state, (*id, *sequence), why, *publishing, now)
+            }
+            Command::RetryLetters { letters, sight, limit } => retry(state, letters, sight, *limit),
+            Command::DeleteLetters { letters, sight, limit } => {
+                delete_letters(state, letters, sight, *limit)
+            }
         }
     }
 
@@ -50,6 +63,9 @@ fn delete(state: &State, selection: &Selection, sight: &Sight, limit: usize) -> 
     let more = selected.next().is_some();
     let gone = |id: &Id| Change::Gone { id: *id, why: Gone::Deleted, count: 0, skipped: 0 };
     let mut changes: Vec<Change> = ids.iter().map(gone).collect();
+    let mut closing = Closing::new(state);
+    ids.iter().for_each(|id| closing.end(*id));
+    changes.extend(closing.changes());
     if !ids.is_empty() {
         let deleted = ids.len() as u64;
         changes.push(Change::Counted(Totals { deleted, ..Totals::default() }));

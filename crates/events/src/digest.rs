@@ -2,7 +2,7 @@
 
 use handoff_types::entropy::mix;
 
-use crate::{Due, Event, Id, Repeat, Schedule};
+use crate::{Due, Event, Handed, Id, Letter, Outlet, Repeat, Schedule};
 
 /// A running digest: order matters, and every thing says where it ends.
 #[derive(Debug, Default)]
@@ -59,5 +59,45 @@ impl Digest {
         self.word(due);
         self.word(*occurrences);
         self.word(*skipped);
+    }
+
+    pub(crate) fn outlet(&mut self, id: Id, outlet: &Outlet) {
+        let Outlet { source, ended, next, waiting } = outlet;
+        self.word(id.number().into());
+        self.wide(source.producer);
+        self.text(&source.topic);
+        self.word(source.key.is_some().into());
+        self.text(source.key.as_deref().unwrap_or_default());
+        self.text(&source.description);
+        self.word(source.types.len() as u64);
+        source.types.iter().for_each(|name| self.text(name));
+        self.word((*ended).into());
+        self.word(*next);
+        self.word(waiting.len() as u64);
+        waiting.iter().for_each(|handed| self.handed(handed));
+    }
+
+    pub(crate) fn letter(&mut self, number: u64, letter: &Letter) {
+        let Letter { event, handed, why, since, retrying } = letter;
+        self.word(number);
+        self.word(event.number().into());
+        self.handed(handed);
+        self.text(why);
+        self.word(since.0.cast_unsigned());
+        self.word((*retrying).into());
+    }
+
+    fn handed(&mut self, handed: &Handed) {
+        let Handed { sequence, number, due, late } = handed;
+        self.word(*sequence);
+        self.word(*number);
+        self.word(due.0.cast_unsigned());
+        self.word((*late).into());
+    }
+
+    fn wide(&mut self, wide: u128) {
+        let word = |bits: u128| u64::try_from(bits & u128::from(u64::MAX)).unwrap_or(0);
+        self.word(word(wide >> 64));
+        self.word(word(wide));
     }
 }

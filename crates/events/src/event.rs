@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use handoff_types::{Now, Span, Steady, Wall};
 
-use crate::Schedule;
+use crate::{PublishView, Schedule};
 
 /// An event's id: 0 to 2³¹−1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -135,4 +135,6 @@ pub struct EventView {
     pub occurrences: u64,
     /// Of those, missed and not told.
     pub skipped: u64,
+    /// Where it is published.
+    pub publish: Option<PublishView>,
 }

@@ -17,10 +17,11 @@ use handoff_types::{Decision, Now, Span};
 
 use crate::course::Course;
 use crate::decide::Decided;
+use crate::publish::Handing;
 use crate::schedule::secs;
 use crate::{
-    Action, CatchUp, Change, Event, Gone, Id, Notification, Repeat, Reply, Schedule, State,
-    Tardiness, Totals,
+    Action, CatchUp, Change, Event, Gone, Handed, Id, Notification, Publishing, Repeat, Reply,
+    Schedule, State, Tardiness, Totals,
 };
 
 /// What one command tells in time at most. There are more only if the server stood still for
@@ -31,8 +32,8 @@ const IN_TIME_MAX: u64 = 10_000;
 pub(crate) fn happen(
     state: &State,
     limit: usize,
-    tardiness: &Tardiness,
-    late_max: Option<Span>,
+    (tardiness, late_max): (&Tardiness, Option<Span>),
+    publishing: Publishing,
     now: Now,
 ) -> Decided {
     let mut happening = Happening {
@@ -47,6 +48,7 @@ pub(crate) fn happen(
         late: 0,
         changes: Vec::new(),
         actions: Vec::new(),
+        handing: Handing::new(state, publishing, now),
     };
     let mut due = state.dues().until(now);
     let mut more = false;
@@ -59,7 +61,8 @@ pub(crate) fn happen(
         }
     }
     more |= due.next().is_some();
-    let Happening { counted, told, late, mut changes, actions, .. } = happening;
+    let Happening { mut counted, told, late, mut changes, mut actions, handing, .. } = happening;
+    handing.finish(&mut changes, &mut actions, &mut counted);
     if counted != Totals::default() {
         changes.push(Change::Counted(counted));
     }
@@ -67,7 +70,7 @@ pub(crate) fn happen(
     Decision { reply, changes, actions }
 }
 
-struct Happening {
+struct Happening<'a> {
     now: Now,
     catch_up: CatchUp,
     /// Occurrences due for this long were missed.
@@ -79,9 +82,10 @@ struct Happening {
     late: u64,
     changes: Vec<Change>,
     actions: Vec<Action>,
+    handing: Handing<'a>,
 }
 
-impl Happening {
+impl Happening<'_> {
     /// Whether everything of this event that is due has happened.
     fn event(&mut self, id: Id, event: &Event) -> bool {
         let Some(course) = Course::of(event) else { return true };
@@ -113,9 +117,15 @@ impl Happening {
         let mut updated = passed_over.map_or(event.updated, |last| last.wall(self.now));
         let mut next = passed_over.map_or(Some(event.due), |last| course.after(last));
         let description = (count > skipped).then(|| Arc::<str>::from(&*event.description));
+        let mut handed = Vec::new();
+        let published = self.handing.publishes(id);
         for n in skipped..count {
             let (Some(this), Some(description)) = (next, &description) else { break };
             let due = this.wall(self.now);
+            let number = event.occurrences.saturating_add(n + 1);
+            if published {
+                handed.push(Handed { sequence: 0, number, due, late: n < missed });
+            }
             self.actions.push(Action::Notify(Notification {
                 id,
                 types: event.types.to_vec(),
@@ -130,12 +140,15 @@ impl Happening {
                 },
                 updated,
                 due,
-                occurrence: event.occurrences.saturating_add(n + 1),
+                occurrence: number,
                 late: n < missed,
             }));
             self.told += 1;
             updated = due;
             next = course.after(this);
+        }
+        if published {
+            self.handing.hand(id, handed);
         }
         self.counted.occurred = self.counted.occurred.saturating_add(count);
         self.counted.skipped = self.counted.skipped.saturating_add(skipped);
@@ -147,6 +160,7 @@ impl Happening {
                 self.counted.finished += 1;
                 self.changes.push(Change::Gone { id, why: Gone::Finished, count, skipped });
                 self.actions.push(Action::Forget(id));
+                self.handing.end(id);
             }
         }
     }

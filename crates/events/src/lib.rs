@@ -9,6 +9,10 @@
 //! * An occurrence that the server could not tell in time, because it was down or asleep, is
 //!   *missed*; the catch-up policy decides what becomes of it ([`CatchUp`]).
 //! * A filter matches an event by its id or by any of its types, and each session is told once.
+//! * An event may be published to a topic. Whatever is told of it is also handed over, one after the
+//!   other: it is kept until the topic has answered, and handed over again under the same producer
+//!   and sequence after a restart. What the topic refuses becomes a dead letter. The topic drops
+//!   repetitions, so it has each occurrence once.
 //!
 //! [`Events`] is the machine, [`State`] what it has decided so far, [`Sessions`] who listens. The
 //! last is not durable: a session ends with its connection.
@@ -22,6 +26,9 @@ mod digest;
 mod due;
 mod event;
 mod happen;
+mod outlet;
+mod outlets;
+mod publish;
 mod register;
 mod schedule;
 mod sessions;
@@ -36,6 +43,10 @@ pub use command::{
 };
 pub use decide::Events;
 pub use event::{Due, Event, EventView, Id, Repeat};
+pub use outlet::{
+    Handed, Letter, LetterView, Letters, Outlet, Publication, Publish, PublishView, Publishing,
+    Source,
+};
 pub use schedule::{BadSchedule, Period, Schedule};
 pub use sessions::{Filter, FilterError, SessionId, Sessions};
 pub use state::{State, Totals};

@@ -1,14 +1,16 @@
 //! What may become an event.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
-use handoff_types::{Decision, Now, Sight, Span};
+use handoff_types::{Decision, Entropy, Now, Sight, Span};
 
 use crate::decide::Decided;
+use crate::outlet::{NAME_BYTES_MAX, guid};
 use crate::schedule::secs;
 use crate::{
-    BadSchedule, Bounds, Change, Due, Event, Id, Period, Refusal, Registered, Registration, Repeat,
-    Reply, Schedule, State, Totals,
+    BadSchedule, Bounds, Change, Due, Event, Id, Outlet, Period, Publish, Refusal, Registered,
+    Registration, Repeat, Reply, Schedule, Source, State, Totals,
 };
 
 /// Decides a registration. A refused one takes no id; one that never occurs takes one and leaves
@@ -18,7 +20,7 @@ pub(crate) fn register(
     asked: &Registration,
     bounds: &Bounds,
     sight: &Sight,
-    now: Now,
+    (now, entropy): (Now, Entropy),
 ) -> Decided {
     let (id, event) = match admit(state, asked, bounds, sight, now) {
         Ok(admitted) => admitted,
@@ -28,11 +30,16 @@ pub(crate) fn register(
         }
     };
     let next = event.as_ref().map(|event| event.due.wall(now));
+    let outlet = event.as_ref().zip(asked.publish.as_ref());
+    let opened = outlet.map(|(event, publish)| Change::Opened {
+        id,
+        outlet: Box::new(open(event, publish, entropy)),
+    });
     let registered = event.map(|event| Change::Registered { id, event });
     let counted = Change::Counted(Totals { registered: 1, ..Totals::default() });
     Decision {
         reply: Reply::Registered(Registered { id, at: now.wall, next }),
-        changes: registered.into_iter().chain([counted]).collect(),
+        changes: registered.into_iter().chain(opened).chain([counted]).collect(),
         actions: Vec::new(),
     }
 }
@@ -51,9 +58,12 @@ fn admit(
     }
     let types = types(&asked.types, bounds, sight)?;
     let due = first(&asked.schedule, asked.repeat, bounds, now)?;
+    asked.publish.as_ref().map_or(Ok(()), check_publish)?;
     let id = state.next_id().ok_or(Refusal::Exhausted)?;
     let Some(repeat) = repeat else { return Ok((id, None)) };
-    let there = state.len() as u64;
+    // What is left of events that are gone counts for those that leave something behind.
+    let left = asked.publish.as_ref().map_or(0, |_| state.outlets().ended());
+    let there = (state.len() as u64).saturating_add(left);
     if there >= bounds.events_max {
         return Err(Refusal::Full(there));
     }
@@ -68,6 +78,30 @@ fn admit(
         skipped: 0,
     };
     Ok((id, Some(Box::new(event))))
+}
+
+fn open(event: &Event, publish: &Publish, entropy: Entropy) -> Outlet {
+    let source = Source {
+        producer: guid(entropy),
+        topic: publish.topic.as_str().into(),
+        key: publish.key.as_deref().map(Into::into),
+        description: event.description.clone(),
+        types: event.types.clone(),
+    };
+    Outlet { source: Arc::new(source), ended: false, next: 1, waiting: VecDeque::new() }
+}
+
+fn check_publish(publish: &Publish) -> Result<(), Refusal> {
+    let fits = |name: &str| (1..=NAME_BYTES_MAX).contains(&name.len());
+    let refused =
+        |what: &str| Err(Refusal::Publish(format!("the {what} has 1 to {NAME_BYTES_MAX} bytes")));
+    if !fits(&publish.topic) {
+        return refused("name of the topic to publish to");
+    }
+    if !publish.key.as_deref().is_none_or(fits) {
+        return refused("key to publish with");
+    }
+    Ok(())
 }
 
 /// None: it never occurs.

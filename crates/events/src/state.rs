@@ -6,10 +6,14 @@ use handoff_types::{Now, Sight};
 
 use crate::digest::Digest;
 use crate::due::Dues;
+use crate::outlets::Outlets;
 use crate::schedule::secs;
 use crate::types::Types;
 use crate::union::Union;
-use crate::{Change, Due, Event, EventView, Gone, Id, Repeat, Schedule, Selection};
+use crate::{
+    Change, Due, Event, EventView, Gone, Id, Letter, LetterView, Letters, Outlet, Publication,
+    Repeat, Schedule, Selection,
+};
 
 /// More types in sight than this are not put together one by one: walking all events is cheaper.
 const TYPES_JOINED_MAX: usize = 1_000;
@@ -28,6 +32,12 @@ pub struct Totals {
     pub occurred: u64,
     /// Of those, missed and not told.
     pub skipped: u64,
+    /// Occurrences that their topics have.
+    pub published: u64,
+    /// Occurrences that became dead letters. Each took one number, so this is also the next one.
+    pub dead: u64,
+    /// Of those, dropped because there were more than `events.dead_letters_max`: they are lost.
+    pub dropped: u64,
 }
 
 impl Totals {
@@ -38,6 +48,9 @@ impl Totals {
         sum(&mut self.finished, more.finished);
         sum(&mut self.occurred, more.occurred);
         sum(&mut self.skipped, more.skipped);
+        sum(&mut self.published, more.published);
+        sum(&mut self.dead, more.dead);
+        sum(&mut self.dropped, more.dropped);
     }
 }
 
@@ -50,6 +63,7 @@ pub struct State {
     events: BTreeMap<Id, Box<Event>>,
     types: Types,
     dues: Dues,
+    outlets: Outlets,
     totals: Totals,
 }
 
@@ -80,7 +94,7 @@ impl State {
     /// An event as it is shown, if it is there and in sight.
     #[must_use]
     pub fn view(&self, id: Id, sight: &Sight, now: Now) -> Option<EventView> {
-        self.get(id).filter(|event| sees(sight, event)).map(|event| view(id, event, now))
+        self.get(id).filter(|event| sees(sight, event)).map(|event| self.show(id, event, now))
     }
 
     /// Ids of events in sight, ascending, from `from` on, at most `limit`. `types` none: all;
@@ -114,7 +128,7 @@ impl State {
         now: Now,
     ) -> Vec<EventView> {
         let ids = self.list(types, sight, from, limit);
-        ids.into_iter().filter_map(|id| Some(view(id, self.get(id)?, now))).collect()
+        ids.into_iter().filter_map(|id| Some(self.show(id, self.get(id)?, now))).collect()
     }
 
     /// Ids that a selection names, ascending, each once, that are there and in sight.
@@ -161,6 +175,79 @@ impl State {
         self.totals
     }
 
+    /// Outlets from an id on, ascending; those of events that are gone included.
+    pub fn outlets_from(&self, from: Id) -> impl Iterator<Item = (Id, &Outlet)> {
+        self.outlets.starting_at(from)
+    }
+
+    /// Dead letters from a number on, ascending: the oldest first.
+    pub fn letters_from(&self, from: u64) -> impl Iterator<Item = (u64, &Letter)> {
+        self.outlets.letters_from(from)
+    }
+
+    /// Occurrences that wait for their topics.
+    #[must_use]
+    pub fn waiting(&self) -> u64 {
+        self.outlets.waiting()
+    }
+
+    /// How many dead letters there are.
+    #[must_use]
+    pub fn dead(&self) -> usize {
+        self.outlets.letter_count()
+    }
+
+    /// Whether an occurrence is on its way: the first of its event that waits, or a dead letter
+    /// that was handed over again.
+    #[must_use]
+    pub fn is_on_its_way(&self, publication: &Publication) -> bool {
+        let Publication { id, handed, .. } = publication;
+        let head = self.outlets.get(*id).and_then(|outlet| outlet.waiting.front());
+        if head.is_some_and(|head| head.sequence == handed.sequence) {
+            return true;
+        }
+        let letter = self.outlets.letter_of(*id, handed.sequence);
+        letter.and_then(|number| self.outlets.letter(number)).is_some_and(|found| found.retrying)
+    }
+
+    /// Dead letters in sight from a number on, ascending, at most `limit`.
+    #[must_use]
+    pub fn letters(&self, sight: &Sight, from: u64, limit: usize) -> Vec<LetterView> {
+        let seen = self.letters_from(from).filter(|(_, letter)| self.sees_letter(sight, letter));
+        seen.take(limit).filter_map(|(number, _)| self.outlets.letter_view(number)).collect()
+    }
+
+    /// Dead letters that are meant, ascending, each once, that are there and in sight.
+    pub(crate) fn letters_meant(&self, letters: &Letters, sight: &Sight) -> Vec<(u64, &Letter)> {
+        let mut meant: Vec<(u64, &Letter)> = match letters {
+            Letters::From(first) => self.letters_from(*first).collect(),
+            Letters::These(numbers) => numbers
+                .iter()
+                .filter_map(|number| Some((*number, self.outlets.letter(*number)?)))
+                .collect(),
+        };
+        meant.retain(|(_, letter)| self.sees_letter(sight, letter));
+        meant.sort_unstable_by_key(|(number, _)| *number);
+        meant.dedup_by_key(|(number, _)| *number);
+        meant
+    }
+
+    fn sees_letter(&self, sight: &Sight, letter: &Letter) -> bool {
+        match (sight, self.outlets.get(letter.event)) {
+            (Sight::All, _) => true,
+            (_, Some(outlet)) => outlet.source.types.iter().any(|name| sight.sees(name)),
+            (_, None) => false,
+        }
+    }
+
+    pub(crate) fn outlets(&self) -> &Outlets {
+        &self.outlets
+    }
+
+    fn show(&self, id: Id, event: &Event, now: Now) -> EventView {
+        EventView { publish: self.outlets.view(id), ..view(id, event, now) }
+    }
+
     pub(crate) fn dues(&self) -> &Dues {
         &self.dues
     }
@@ -169,13 +256,16 @@ impl State {
     #[must_use]
     pub fn hash(&self) -> u64 {
         let mut digest = Digest::default();
-        let Totals { registered, deleted, finished, occurred, skipped } = self.totals;
-        for total in [registered, deleted, finished, occurred, skipped] {
+        let Totals { registered, deleted, finished, occurred, skipped, .. } = self.totals;
+        let Totals { published, dead, dropped, .. } = self.totals;
+        let happened = [registered, deleted, finished, occurred, skipped];
+        for total in happened.into_iter().chain([published, dead, dropped]) {
             digest.word(total);
         }
         for (id, event) in &self.events {
             digest.event(*id, event);
         }
+        self.outlets.digest(&mut digest);
         digest.finish()
     }
 
@@ -197,6 +287,16 @@ impl State {
         self.events.insert(id, event);
     }
 
+    /// Puts an outlet in as it is. As [`Self::restore`].
+    pub fn restore_outlet(&mut self, id: Id, outlet: Box<Outlet>) {
+        self.outlets.put(id, outlet);
+    }
+
+    /// Puts a dead letter in as it is. As [`Self::restore`].
+    pub fn restore_letter(&mut self, number: u64, letter: Letter) {
+        self.outlets.put_letter(number, letter);
+    }
+
     /// Sets the totals, and the next id with them. As [`Self::restore`].
     pub fn restore_totals(&mut self, totals: Totals) {
         self.totals = totals;
@@ -216,6 +316,17 @@ impl State {
             Change::Gone { id, why: Gone::Deleted | Gone::Finished, .. } => self.remove(*id),
             Change::Rescheduled { id, due } => self.wait(*id, *due),
             Change::Counted(totals) => self.totals.add(totals),
+            Change::Opened { id, outlet } => self.outlets.put(*id, outlet.clone()),
+            Change::Handed { id, handed, next } => self.outlets.hand(*id, handed, *next),
+            Change::Answered { id, sequence } => self.outlets.answer(*id, *sequence),
+            Change::Ended { id } => self.outlets.end(*id),
+            Change::Closed { id } => self.outlets.take(*id),
+            Change::Died { number, letter } => {
+                self.outlets.put_letter(*number, (**letter).clone());
+            }
+            Change::Retried { number } => self.outlets.retry(*number),
+            Change::RefusedAgain { number, why } => self.outlets.refuse_again(*number, why),
+            Change::LetterGone { number } => self.outlets.take_letter(*number),
         }
     }
 
@@ -275,5 +386,6 @@ fn view(id: Id, event: &Event, now: Now) -> EventView {
         next,
         occurrences: event.occurrences,
         skipped: event.skipped,
+        publish: None,
     }
 }

@@ -12,7 +12,8 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use handoff_events::{
-    Bounds, CatchUp, Command, Events, Period, Registration, Reply, Schedule, State, Tardiness,
+    Bounds, CatchUp, Command, Events, Period, Publishing, Registration, Reply, Schedule, State,
+    Tardiness,
 };
 use handoff_types::{Entropy, Machine, Now, Sight, Span, Steady, Wall};
 
@@ -66,6 +67,7 @@ fn register(number: u32) -> Command {
             // Periods of one hour to a day, so that the timer is in no order of its own.
             schedule: Schedule::every_secs(f64::from(3_600 + number % 82_801)).unwrap(),
             repeat: -1,
+            publish: None,
         },
         bounds: Bounds {
             period_min: Span::from_millis(100),
@@ -98,10 +100,11 @@ fn an_event_takes_at_most_three_hundred_bytes() {
     // Occurrences move events about in the timer; what it takes must not grow with that.
     let late_max = Span::from_secs(10);
     let tardiness = Tardiness { catch_up: CatchUp::Skip, catch_up_max: 0, late_max };
+    let publishing = Publishing { pending_max: 1_000, letters_max: 10_000 };
     for _ in 0..2 {
         now.steady = now.steady + Span::from_secs(86_400);
         now.wall = now.wall + Span::from_secs(86_400);
-        let resume = Command::Resume { limit: 1_000, tardiness };
+        let resume = Command::Resume { limit: 1_000, tardiness, publishing };
         while let Reply::Ticked { more: true, .. } = apply(&mut state, &resume, now) {}
         each("after all of them occurred");
     }

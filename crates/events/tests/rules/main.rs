@@ -10,6 +10,7 @@
 mod clocks;
 mod model;
 mod occurrences;
+mod publishing;
 mod registration;
 mod room;
 mod selection;

@@ -2,8 +2,8 @@
 
 use handoff_events::cron::Cron;
 use handoff_events::{
-    Action, Bounds, CatchUp, Command, Events, Id, Notification, Period, Refusal, Registered,
-    Registration, Reply, Schedule, Selection, State, Tardiness,
+    Action, Bounds, CatchUp, Command, Events, Id, Notification, Period, Publication, Publishing,
+    Refusal, Registered, Registration, Reply, Schedule, Selection, State, Tardiness,
 };
 use handoff_types::{Entropy, Machine, Now, Sight, Span, Steady, Wall};
 
@@ -18,6 +18,9 @@ pub(crate) const BOUNDS: Bounds = Bounds {
     type_bytes_max: 8,
     events_max: 1_000_000,
 };
+
+/// Small, so that both are reached.
+pub(crate) const PUBLISHING: Publishing = Publishing { pending_max: 3, letters_max: 4 };
 
 pub(crate) const SKIP: Tardiness =
     Tardiness { catch_up: CatchUp::Skip, catch_up_max: 10_000, late_max: Span::from_secs(10) };
@@ -36,6 +39,7 @@ pub(crate) struct Ticked {
     pub(crate) more: bool,
     pub(crate) told: Vec<Notification>,
     pub(crate) forgotten: Vec<Id>,
+    pub(crate) published: Vec<Publication>,
     pub(crate) late: u64,
     pub(crate) skipped: u64,
 }
@@ -47,7 +51,8 @@ impl Room {
     }
 
     pub(crate) fn apply(&mut self, command: &Command) -> (Reply, Vec<Action>) {
-        let decision = Events::decide(&self.state, command, self.now, Entropy(0));
+        let chance = Entropy(self.state.totals().registered.into());
+        let decision = Events::decide(&self.state, command, self.now, chance);
         for change in &decision.changes {
             Events::evolve(&mut self.state, change);
         }
@@ -92,7 +97,7 @@ impl Room {
         let Reply::Ticked { more, told: count, late, skipped } = reply else {
             panic!("{reply:?} to a tick")
         };
-        let (mut told, mut forgotten) = (Vec::new(), Vec::new());
+        let (mut told, mut forgotten, mut published) = (Vec::new(), Vec::new(), Vec::new());
         for action in actions {
             match action {
                 Action::Notify(notification) => {
@@ -100,11 +105,12 @@ impl Room {
                     told.push(notification);
                 }
                 Action::Forget(id) => forgotten.push(id),
+                Action::Publish(publication) => published.push(publication),
             }
         }
         assert_eq!(told.len() as u64, count);
         assert_eq!(told.iter().filter(|one| one.late).count() as u64, late);
-        Ticked { more, told, forgotten, late, skipped }
+        Ticked { more, told, forgotten, published, late, skipped }
     }
 
     pub(crate) fn tick(&mut self, tardiness: Tardiness) -> Ticked {
@@ -112,7 +118,7 @@ impl Room {
     }
 
     pub(crate) fn tick_some(&mut self, limit: usize, tardiness: Tardiness) -> Ticked {
-        self.ticked(&Command::Tick { limit, tardiness })
+        self.ticked(&Command::Tick { limit, tardiness, publishing: PUBLISHING })
     }
 
     pub(crate) fn resume(&mut self, tardiness: Tardiness) -> Ticked {
@@ -120,7 +126,7 @@ impl Room {
     }
 
     pub(crate) fn resume_some(&mut self, limit: usize, tardiness: Tardiness) -> Ticked {
-        self.ticked(&Command::Resume { limit, tardiness })
+        self.ticked(&Command::Resume { limit, tardiness, publishing: PUBLISHING })
     }
 
     pub(crate) fn delete(
@@ -159,7 +165,7 @@ impl Room {
 
 pub(crate) fn registration(schedule: Schedule, repeat: i32, types: &[&str]) -> Registration {
     let types = types.iter().map(|name| (*name).to_owned()).collect();
-    Registration { description: "what it is".to_owned(), types, schedule, repeat }
+    Registration { description: "what it is".to_owned(), types, schedule, repeat, publish: None }
 }
 
 pub(crate) fn every(secs: f64) -> Schedule {
