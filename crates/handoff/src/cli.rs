@@ -1,5 +1,7 @@
 //! What can be asked on the command line: nouns and verbs.
 
+mod streams;
+
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -8,6 +10,11 @@ use std::time::Duration;
 use clap::{ArgGroup, Args, Parser, Subcommand};
 
 use crate::duration;
+
+pub(crate) use streams::{
+    Bound, CompressionArg, DurabilityArg, OutputFormat, ProduceArgs, ReadArgs, TopicSettings,
+    TopicVerb,
+};
 
 /// Where a server is if nobody says.
 pub(crate) const DEFAULT_URL: &str = "http://127.0.0.1:7070";
@@ -22,6 +29,9 @@ First steps:
   handoff serve                                     start a server, with nothing else
   handoff event watch --type backup                 in a second terminal: wait for it
   handoff event add --type backup --every 10s hello in a third: let it happen
+  handoff topic create orders                       or: a topic,
+  handoff produce orders hello                      a message in it,
+  handoff read orders                               and what is there
 
 Data goes to stdout, talk to stderr. A list is a table on a terminal, tab-separated lines without a
 header anywhere else, and JSON with --json.
@@ -72,6 +82,13 @@ pub(crate) enum Noun {
     /// Timed events: register, list, show, delete, watch
     #[command(subcommand)]
     Event(EventVerb),
+    /// Topics: make, list, show, grow, change, delete
+    #[command(subcommand)]
+    Topic(TopicVerb),
+    /// Send messages to a topic
+    Produce(ProduceArgs),
+    /// Read messages of a topic, and follow it
+    Read(ReadArgs),
     /// Tokens that open a server
     #[command(subcommand)]
     Token(TokenVerb),
@@ -214,6 +231,9 @@ A line is: time it was due, id, number of the occurrence, what is left, types, d
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
         count: Option<u64>,
     },
+    /// Occurrences that did not come to their topics: list, retry, delete
+    #[command(subcommand)]
+    Dead(DeadVerb),
     /// How the room is doing
     #[command(after_help = "\
 Examples:
@@ -222,12 +242,50 @@ Examples:
     Stats,
 }
 
+#[derive(Debug, Subcommand)]
+pub(crate) enum DeadVerb {
+    /// List them, the oldest first, and why they are dead
+    #[command(after_help = "\
+Examples:
+  handoff event dead list
+  handoff event dead list --json | jq .why")]
+    List {
+        /// Only so many
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+        limit: Option<u64>,
+    },
+    /// Hand them over to their topics again; what a topic has it does not store twice
+    #[command(after_help = "\
+Examples:
+  handoff event dead retry 7 8
+  handoff event dead retry --all")]
+    Retry(DeadArgs),
+    /// Delete them; asks first when it is all of them
+    #[command(after_help = "\
+Examples:
+  handoff event dead delete 7
+  handoff event dead delete --all --yes")]
+    Delete(DeadArgs),
+}
+
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("which").required(true).args(["numbers", "all"]))]
+pub(crate) struct DeadArgs {
+    /// Their numbers, as `event dead list` shows them
+    #[arg(value_name = "NUMBER")]
+    pub(crate) numbers: Vec<u64>,
+    /// All of them
+    #[arg(long)]
+    pub(crate) all: bool,
+}
+
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   handoff event add --type backup --every 24h --times 7 \"nightly backup\"
   handoff event add --type report --cron \"0 3 * * *\" --tz Europe/Minsk \"morning report\"
   handoff event add --at 2027-01-01T00:00:00Z \"happy new year\"
+  handoff event add --every 1m --publish ticks \"one message a minute in the topic ticks\"
   handoff event add --at \"2027-01-01 09:00\" --tz Europe/Minsk \"back to work\"
 
 Lengths of time are written 24h, 1h30m, 500ms or 7d.")]
@@ -254,6 +312,9 @@ pub(crate) struct AddArgs {
     /// How often it occurs; then it is gone [default: for ever, --at once]
     #[arg(long, value_name = "N")]
     pub(crate) times: Option<u32>,
+    /// A topic that gets a message for each occurrence, exactly once [default key: the event's id]
+    #[arg(long, value_name = "TOPIC[:KEY]")]
+    pub(crate) publish: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -371,7 +432,10 @@ Examples:
   handoff health
   handoff health --ready --url http://127.0.0.1:7070
 
-Exit code 0: yes; 5: no.")]
+Asks /healthz, which answers as soon as the process runs; with --ready /readyz, which says no while
+rooms are read at the start, while one is closed, and once it is told to stop. Neither needs a token.
+Exit codes: 0 yes, 5 no or nobody answers, 1 what answers is no such server or is not believed,
+2 the command was not understood.")]
 pub(crate) struct HealthArgs {
     /// Ask whether it takes work, not only whether it lives
     #[arg(long)]

@@ -6,13 +6,17 @@ mod config;
 mod doctor;
 mod event;
 mod health;
+mod produce;
+mod read;
 mod serve;
 mod token;
+mod topic;
 mod version;
 
 use std::future::Future;
 
 use clap::CommandFactory as _;
+use handoff_types::Code;
 
 use crate::cli::{Cli, Global, Noun};
 use crate::config::{Config, Inputs, Problem};
@@ -45,6 +49,9 @@ pub(crate) fn run(
     match noun {
         Noun::Serve(args) => serve::run(context, args),
         Noun::Event(verb) => wait(event::run(context, verb)),
+        Noun::Topic(verb) => wait(topic::run(context, verb)),
+        Noun::Produce(args) => wait(produce::run(context, args)),
+        Noun::Read(args) => wait(read::run(context, args)),
         Noun::Token(verb) => token::run(context, verb),
         Noun::Audit(args) => wait(audit::run(context, args)),
         Noun::Config(verb) => config::run(context, verb),
@@ -53,6 +60,18 @@ pub(crate) fn run(
         Noun::Bench { what } => bench::run(context, &what),
         Noun::Completions { shell } => completions(terminal, shell),
         Noun::Version => version::run(terminal),
+    }
+}
+
+/// A moment of the calendar that a flag names.
+///
+/// # Errors
+/// [`Exit::Usage`], with an example.
+fn moment(text: &str, flag: &str) -> Result<handoff_sdk::Time, Failure> {
+    match text.parse::<jiff::Timestamp>() {
+        Ok(moment) => Ok(handoff_sdk::Time::new(moment.to_string())),
+        Err(_) => Err(Failure::new(Exit::Usage, format!("`{text}` is no time for {flag}"))
+            .remedy(format!("write it as in {flag} 2027-01-01T00:00:00Z"))),
     }
 }
 
@@ -81,8 +100,17 @@ fn completions(terminal: &Terminal, shell: clap_complete::Shell) -> Result<(), F
 pub(crate) fn load(inputs: &Inputs) -> Result<Config, Failure> {
     crate::config::load(inputs).map_err(|problems| {
         let remedy = "mend it; `handoff config check` says the same without starting anything";
-        Failure::new(Exit::Failed, wrong(&problems)).remedy(remedy)
+        let failure = Failure::new(Exit::Failed, wrong(&problems)).remedy(remedy);
+        Failure { reference: Some(code(&problems).text().to_owned()), ..failure }
     })
+}
+
+/// What all of it is, if it is all the same.
+pub(crate) fn code(problems: &[Problem]) -> Code {
+    match problems {
+        [first, rest @ ..] if rest.iter().all(|problem| problem.code == first.code) => first.code,
+        _ => Code::ConfigInvalid,
+    }
 }
 
 /// Everything that is wrong, in words.

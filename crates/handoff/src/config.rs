@@ -14,6 +14,7 @@ mod page;
 mod problem;
 pub(crate) mod show;
 mod suggest;
+mod topics;
 pub(crate) mod value;
 
 use std::ffi::OsString;
@@ -85,14 +86,15 @@ pub(crate) fn load(inputs: &Inputs) -> Result<Config, Vec<Problem>> {
     match find_file(inputs) {
         Ok(None) => {}
         Ok(Some((path, text))) => {
-            let (entries, wrong) = file::read(&path, &text);
+            let (entries, wrong, topics) = file::read(&path, &text);
             problems.extend(wrong);
+            config.settings.streams.topics = topics;
             for entry in entries {
                 config.put(entry.key, entry.value, Origin::File(entry.at));
             }
             config.file = Some(path);
         }
-        Err(problem) => problems.push(problem),
+        Err(problem) => problems.push(*problem),
     }
     let (set, wrong) = environment::read(&inputs.variables);
     problems.extend(wrong);
@@ -103,7 +105,7 @@ pub(crate) fn load(inputs: &Inputs) -> Result<Config, Vec<Problem>> {
         match flag_value(path, text) {
             Ok((key, value)) => config.put(key, value, Origin::Flag(flag.clone())),
             Err((what, help)) => {
-                problems.push(Problem { at: Some(At::Flag(flag.clone())), what, help });
+                problems.push(Problem::new(Some(At::Flag(flag.clone())), what, help));
             }
         }
     }
@@ -144,7 +146,7 @@ fn flag_value(
 static ALL_PATHS: std::sync::LazyLock<Vec<String>> =
     std::sync::LazyLock::new(|| KEYS.iter().map(Key::path).collect());
 
-fn find_file(inputs: &Inputs) -> Result<Option<(PathBuf, String)>, Problem> {
+fn find_file(inputs: &Inputs) -> Result<Option<(PathBuf, String)>, Box<Problem>> {
     if let Some(path) = &inputs.file {
         return match read_file(path) {
             Ok(text) => Ok(Some((path.clone(), text))),
@@ -173,17 +175,15 @@ fn read_file(path: &Path) -> io::Result<String> {
     fs::read_to_string(path)
 }
 
-fn unreadable(path: &Path, error: &io::Error) -> Problem {
+fn unreadable(path: &Path, error: &io::Error) -> Box<Problem> {
     let help = match error.kind() {
         io::ErrorKind::NotFound => "check the path; without --config the file is optional",
         io::ErrorKind::PermissionDenied => "give this user the right to read it",
         _ => "a configuration is a TOML file in UTF-8",
     };
-    Problem {
-        at: Some(At::File(path.to_owned())),
-        what: format!("the file cannot be read: {error}"),
-        help: Some(help.to_owned()),
-    }
+    let at = Some(At::File(path.to_owned()));
+    let what = format!("the file cannot be read: {error}");
+    Box::new(Problem::new(at, what, Some(help.to_owned())))
 }
 
 #[cfg(test)]

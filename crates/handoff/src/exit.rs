@@ -106,6 +106,13 @@ impl fmt::Display for Failure {
 
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Self {
+        Self::of(&error)
+    }
+}
+
+impl Failure {
+    /// What a request's failure means.
+    pub(crate) fn of(error: &ClientError) -> Self {
         let what = match error.problem() {
             Some(problem) => problem.detail.clone().unwrap_or_else(|| problem.title.clone()),
             None => error.to_string(),
@@ -121,7 +128,7 @@ impl From<ClientError> for Failure {
             .remedy()
             .map(str::to_owned)
             .or_else(|| known(error.code()?).map(|code| code.remedy().to_owned()));
-        Self { exit: of_client(&error), what, remedy, reference }
+        Self { exit: of_client(error), what, remedy, reference }
     }
 }
 
@@ -146,7 +153,12 @@ fn of_client(error: &ClientError) -> Exit {
 /// What a code means for whoever called: the one place where it is decided.
 pub(crate) fn of_code(code: Code) -> Exit {
     match code {
-        Code::TokenNotFound | Code::EventNotFound | Code::Trimmed => Exit::NotFound,
+        Code::TokenNotFound
+        | Code::EventNotFound
+        | Code::Trimmed
+        | Code::TopicNotFound
+        | Code::PartitionNotFound
+        | Code::ScheduledNotFound => Exit::NotFound,
         Code::ChangeTooLarge
         | Code::RequestInvalid
         | Code::RequestTooLarge
@@ -156,7 +168,12 @@ pub(crate) fn of_code(code: Code) -> Exit {
         | Code::OutOfScope
         | Code::EventInvalid
         | Code::EventsFull
-        | Code::FilterTooLarge => Exit::Refused,
+        | Code::FilterTooLarge
+        | Code::TopicExists
+        | Code::StreamsInvalid
+        | Code::StreamsLimit
+        | Code::SequenceReused
+        | Code::SequenceTooOld => Exit::Refused,
         Code::RoomBusy
         | Code::JournalFull
         | Code::DiskFull
@@ -167,7 +184,9 @@ pub(crate) fn of_code(code: Code) -> Exit {
         | Code::DirectoryInUse
         | Code::RequestTooSlow
         | Code::ServerBusy
+        | Code::StreamsQuota
         | Code::ServerStopping
+        | Code::PortTaken
         | Code::RoomOff => Exit::Unavailable,
         _ => Exit::Failed,
     }

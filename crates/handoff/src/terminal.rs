@@ -72,6 +72,15 @@ impl Terminal {
             .map_err(unwritable)
     }
 
+    /// Prints octets as they are.
+    ///
+    /// # Errors
+    /// When stdout cannot be written.
+    pub(crate) fn print_octets(&self, octets: &[u8]) -> Result<(), Failure> {
+        let mut out = io::stdout().lock();
+        out.write_all(octets).and_then(|()| out.flush()).map_err(unwritable)
+    }
+
     /// Prints one JSON object on a line of its own.
     ///
     /// # Errors

@@ -32,6 +32,7 @@ pub mod problem;
 mod query;
 mod stamp;
 mod stream;
+mod streams;
 mod tokens;
 
 use std::net::SocketAddr;
@@ -44,11 +45,13 @@ use handoff_types::{Room, Wall};
 pub use self::accept::serve;
 pub use self::document::openapi;
 pub use self::house::time_zone_database;
+pub(crate) use self::stamp::stamp;
 
 use self::correlation::Ids;
 use crate::auth::Gatekeeper;
 use crate::rooms::events::EventsRoom;
 use crate::rooms::house::HouseRoom;
+use crate::rooms::streams::StreamsRoom;
 use crate::runtime::{Phase, Readiness, RoomStatus};
 use crate::settings;
 use crate::telemetry::{LogHandle, Metrics};
@@ -76,6 +79,8 @@ pub struct App {
 pub struct Rooms {
     /// None if it is switched off or closed; [`Readiness`] knows which.
     pub events: Option<EventsRoom>,
+    /// Likewise.
+    pub streams: Option<StreamsRoom>,
     /// None if it is closed.
     pub house: Option<HouseRoom>,
     /// The door.
@@ -117,10 +122,22 @@ pub struct Limits {
     pub keep_alive: Duration,
     /// How often a stream says something when there is nothing to say: [`HEARTBEAT`].
     pub heartbeat: Duration,
+    /// How long a client may take nothing of an answer: [`STALL_MAX`].
+    pub stall_max: Duration,
+}
+
+impl Limits {
+    /// How often a connection must be looked at so that none of its bounds is missed for long.
+    fn look_every(&self) -> Duration {
+        self.header_time_max.min(self.keep_alive).min(self.stall_max)
+    }
 }
 
 /// How long a connection may be idle between two requests.
 pub const KEEP_ALIVE: Duration = Duration::from_secs(75);
+
+/// How long a client may take nothing of an answer before its connection is closed.
+pub const STALL_MAX: Duration = Duration::from_secs(30);
 
 /// How often a stream says something when there is nothing to say.
 pub const HEARTBEAT: Duration = Duration::from_secs(15);
@@ -136,6 +153,7 @@ impl From<&settings::Server> for Limits {
             slow: server.slow,
             keep_alive: KEEP_ALIVE,
             heartbeat: HEARTBEAT,
+            stall_max: STALL_MAX,
         }
     }
 }

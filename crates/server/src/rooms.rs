@@ -2,6 +2,7 @@
 
 pub mod events;
 pub mod house;
+pub mod streams;
 
 use handoff_events::FilterError;
 use handoff_log::journal::{Lost, Refused};
@@ -23,6 +24,17 @@ pub enum RoomError {
     /// A rule of the house.
     #[error(transparent)]
     House(#[from] handoff_house::Refusal),
+    /// A rule of the streams room.
+    #[error(transparent)]
+    Stream(#[from] handoff_streams::Refusal),
+    /// A token sends more than it may.
+    #[error("the token may send {rate} bytes a second; try again in {seconds} s")]
+    Quota {
+        /// `streams.token_bytes_per_sec`
+        rate: u64,
+        /// When it may send again.
+        seconds: u32,
+    },
     /// The journal takes nothing more for now.
     #[error(transparent)]
     Journal(#[from] Refused),

@@ -4,6 +4,7 @@
 pub mod checkpoints;
 mod foundation;
 mod labour;
+pub mod mover;
 pub mod readiness;
 mod start_error;
 pub mod watch;
@@ -11,6 +12,7 @@ pub mod watch;
 pub use checkpoints::Checkpoints;
 pub use foundation::{Found, Foundation, Furnished};
 pub(crate) use labour::Labour;
+pub use mover::MoverThread;
 pub use readiness::{Board, Phase, Readiness, RoomStatus};
 pub use start_error::StartError;
 pub use watch::Watermark;

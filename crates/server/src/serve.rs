@@ -21,6 +21,7 @@ use handoff_log::journal::{Report, Threaded};
 use handoff_types::{Code, Room};
 use thiserror::Error;
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
@@ -33,8 +34,10 @@ use crate::clock::Clock;
 use crate::http::{self, App};
 use crate::rooms::events::{EventsRoom, Parts, Work};
 use crate::rooms::house::HouseRoom;
+use crate::rooms::streams::{self, StreamsRoom};
+use crate::runtime::watch::watch as health;
 use crate::runtime::{
-    Found, Foundation, Labour, Phase, Readiness, RoomStatus, StartError, Watermark, watch,
+    Found, Foundation, Labour, Phase, Readiness, RoomStatus, StartError, Watermark,
 };
 use crate::settings::{self, Settings};
 use crate::sevent;
@@ -151,6 +154,7 @@ pub async fn run(settings: Settings, hooks: Hooks) -> Result<(), ServeError> {
     let app = App::new(&settings, version, readiness.clone(), Arc::clone(&metrics), logs.clone());
     let http_tls = certificates.as_ref().map(|held| held.server_config(tls::HTTP));
     let door = Door::open(|stop| http::serve(sockets.http, http_tls, Arc::clone(&app), stop));
+    let (greeting_max, _) = watch::channel(settings.server.header_time_max);
     let mut server = Server {
         settings,
         certificates,
@@ -163,8 +167,10 @@ pub async fn run(settings: Settings, hooks: Hooks) -> Result<(), ServeError> {
         bound: sockets.bound,
         http: door,
         sevent: None,
+        greeting_max,
         house: None,
         events: None,
+        streams: None,
     };
     let Some(foundation) = server.foundation().await? else { return Ok(()) };
     let keep = server.furnish(foundation)?;
@@ -220,8 +226,11 @@ struct Server {
     bound: Listeners,
     http: Door,
     sevent: Option<Door>,
+    /// How long whoever comes to sevent may take to say who it is.
+    greeting_max: watch::Sender<Duration>,
     house: Option<HouseWork>,
     events: Option<(EventsRoom, Work)>,
+    streams: Option<(StreamsRoom, streams::Work)>,
 }
 
 /// What must outlive the rooms.
@@ -248,6 +257,9 @@ impl Server {
         if self.settings.events.enabled {
             self.readiness.set_room(Room::Events, RoomStatus::Starting);
         }
+        if self.settings.streams.enabled {
+            self.readiness.set_room(Room::Streams, RoomStatus::Starting);
+        }
         self.readiness.set_phase(Phase::Starting("reading the journal".to_owned()));
         let settings = self.settings.clone();
         let mut opening = spawn_blocking(move || Foundation::open(&settings));
@@ -272,7 +284,7 @@ impl Server {
 
     /// Puts the rooms to work.
     fn furnish(&mut self, foundation: Foundation) -> Result<Keep, StartError> {
-        let Foundation { journal, clock, dice, house, events, report, lock } = foundation;
+        let Foundation { journal, clock, dice, house, events, streams, report, lock } = foundation;
         say_recovery(&report);
         let data_dir = &self.settings.server.data_dir;
         let watermark = Watermark::new(data_dir, self.settings.server.disk_free_min)
@@ -284,6 +296,7 @@ impl Server {
         });
         self.readiness.set_room(Room::House, house.status());
         self.readiness.set_room(Room::Events, events.status());
+        self.readiness.set_room(Room::Streams, streams.status());
         for (room, status) in self.readiness.board().rooms {
             if let RoomStatus::Closed(why) = status {
                 error!(%room, why, "a room stays closed");
@@ -296,6 +309,19 @@ impl Server {
                 HouseRoom::start(room.host, clock, dice, room.checkpoints, stop.clone());
             self.house = Some(HouseWork { room, task: Labour::of(task), stop });
         }
+        if let Found::Open(room) = streams {
+            let parts = streams::Parts {
+                host: room.host,
+                checkpoints: room.checkpoints,
+                clock: clock.clone(),
+                dice: dice.clone(),
+                settings: self.settings.streams.clone(),
+                watermark: Arc::clone(&watermark),
+            };
+            let started = StreamsRoom::start(parts);
+            let fault = |fault| StartError::System { what: "a thread", fault };
+            self.streams = Some(started.map_err(fault)?);
+        }
         if let Found::Open(room) = events {
             self.events = Some(EventsRoom::start(Parts {
                 host: room.host,
@@ -305,6 +331,7 @@ impl Server {
                 settings: self.settings.events.clone(),
                 watermark: Arc::clone(&watermark),
                 metrics: Arc::clone(&self.metrics),
+                topics: self.streams.as_ref().map(|(room, _)| room.clone()),
             }));
         }
         Ok(Keep { journal, watermark, clock, report, _lock: lock })
@@ -319,11 +346,19 @@ impl Server {
         begun: Instant,
     ) -> Result<bool, ServeError> {
         self.readiness.set_phase(Phase::Starting("catching up with what was missed".to_owned()));
-        if let Some((_, work)) = &mut self.events {
+        if self.events.is_some() || self.streams.is_some() {
+            let resumed = async {
+                if let Some((_, work)) = &mut self.events {
+                    work.resumed().await;
+                }
+                if let Some((_, work)) = &mut self.streams {
+                    work.resumed().await;
+                }
+            };
             tokio::select! {
-                () = work.resumed() => {}
+                () = resumed => {}
                 () = self.signals.stop() => return Ok(false),
-                fault = watch::watch(&keep.watermark, &keep.journal, &self.readiness) => {
+                fault = health(&keep.watermark, &keep.journal, &self.readiness) => {
                     return Err(ServeError::JournalStopped(fault));
                 }
             }
@@ -338,6 +373,7 @@ impl Server {
         let house = self.house.as_ref().map(|house| house.room.clone());
         let gate = Gatekeeper::new(house.clone().filter(|_| self.settings.auth.enabled));
         let events = self.events.as_ref().map(|(room, _)| room.clone());
+        let streams = self.streams.as_ref().map(|(room, _)| room.clone());
         // A room that is closed has no sessions, and nobody should wait for one.
         self.bound.events.take_if(|_| events.is_none());
         let mut listeners = vec![("http", self.bound.http)];
@@ -349,14 +385,15 @@ impl Server {
             recovery: keep.report.clone(),
             opening,
         };
-        self.app.open(http::Rooms { events: events.clone(), house, gate: gate.clone(), facts });
+        let (held, open) = (gate.clone(), events.clone());
+        self.app.open(http::Rooms { events: open, streams, house, gate: held, facts });
         if let (Some(socket), Some(room)) = (events_socket, events) {
             let certificates = self.certificates.as_ref().filter(|_| self.settings.events.tls);
             let parts = sevent::Parts {
                 room,
                 gate,
                 tls: certificates.map(|held| held.server_config(&[])),
-                greeting_max: self.settings.server.header_time_max,
+                greeting_max: self.greeting_max.subscribe(),
                 stall_max: sevent::STALL_MAX,
             };
             self.sevent = Some(Door::open(|stop| sevent::serve(socket, parts, stop)));
@@ -372,11 +409,14 @@ impl Server {
             let told = tokio::select! {
                 biased;
                 told = self.signals.next() => told,
-                fault = watch::watch(&keep.watermark, &keep.journal, &self.readiness) => {
+                fault = health(&keep.watermark, &keep.journal, &self.readiness) => {
                     return Err(ServeError::JournalStopped(fault));
                 }
                 () = ended(self.events.as_mut().map(|(_, work)| work.ended())) => {
                     return Err(ServeError::Gone("the events room"));
+                }
+                () = ended(self.streams.as_mut().map(|(_, work)| work.ended())) => {
+                    return Err(ServeError::Gone("the streams room"));
                 }
                 () = ended(self.house.as_mut().map(|house| house.task.ended())) => {
                     return Err(ServeError::Gone("the house"));
@@ -409,9 +449,13 @@ impl Server {
         }
         let later = reload::needs_restart(&self.settings, &new);
         self.app.set_limits(http::Limits::from(&new.server));
+        self.greeting_max.send_replace(new.server.header_time_max);
         keep.watermark.set_free_min(new.server.disk_free_min);
         if let Some((room, _)) = &self.events {
             room.set_settings(new.events.clone());
+        }
+        if let Some((room, _)) = &self.streams {
+            room.set_settings(new.streams.clone());
         }
         self.settings.server.stop_time_max = new.server.stop_time_max;
         if !later.is_empty() {
@@ -442,6 +486,10 @@ impl Server {
         };
         let rooms = async {
             if let Some((room, work)) = self.events {
+                drop(room);
+                work.stop().await;
+            }
+            if let Some((room, work)) = self.streams {
                 drop(room);
                 work.stop().await;
             }
@@ -482,16 +530,22 @@ impl Server {
     }
 }
 
-/// Makes the token in the bootstrap file, if there is such a file and a house to keep it.
+/// Makes the token in the bootstrap file, if there is such a file and a house to keep it; says so
+/// if afterwards there is no token that opens anything.
 async fn make_first_token(
     auth: &settings::Auth,
     house: Option<HouseRoom>,
 ) -> Result<(), StartError> {
-    let file = auth.bootstrap_token_file.as_ref().filter(|_| auth.enabled);
-    let (Some(file), Some(house)) = (file, house) else { return Ok(()) };
-    match bootstrap(&house, file).await? {
-        Bootstrapped::Made(token) => info!(token = &*token.0, "the first token was made"),
-        Bootstrapped::There(_) => {}
+    let Some(house) = house.filter(|_| auth.enabled) else { return Ok(()) };
+    if let Some(file) = &auth.bootstrap_token_file
+        && let Bootstrapped::Made(token) = bootstrap(&house, file).await?
+    {
+        info!(token = &*token.0, "the first token was made");
+    }
+    if !house.has_keys() {
+        warn!(
+            "auth.enabled is true and there is no token, or none that has not expired: nobody can do anything. Stop the server and run `handoff token create --name first --scope admin --data-dir DIR`, or set auth.bootstrap_token_file"
+        );
     }
     Ok(())
 }

@@ -5,7 +5,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use handoff_events::{Bounds, CatchUp};
+pub use handoff_events::{Bounds, CatchUp, Publishing};
+use handoff_streams::TopicSettings;
+pub use handoff_streams::{Bounds as StreamBounds, Compression, Durability, TopicName};
 use handoff_types::{Limits, Span};
 
 /// Everything.
@@ -19,6 +21,8 @@ pub struct Settings {
     pub auth: Auth,
     /// `[events]`
     pub events: Events,
+    /// `[streams]`
+    pub streams: Streams,
 }
 
 /// `[server]`
@@ -111,6 +115,8 @@ pub struct Events {
     pub catch_up_wait: Duration,
     /// `events.late_secs_max`
     pub late_max: Span,
+    /// `events.publish_pending_max`, `events.dead_letters_max`
+    pub publishing: Publishing,
     /// `events.frame_bytes_max`: requests only.
     pub frame_bytes_max: u32,
     /// `events.sessions_max`
@@ -121,6 +127,71 @@ pub struct Events {
     pub filter_entries_max: usize,
     /// `events.answers_bytes_max`: answers on their way to all sessions together.
     pub answers_bytes_max: usize,
+}
+
+/// `[streams]`
+#[derive(Clone, Debug)]
+pub struct Streams {
+    /// `streams.enabled`
+    pub enabled: bool,
+    /// `streams.message_bytes_max`, `streams.headers_max`, `streams.batch_messages_max`,
+    /// `streams.topics_max`, `streams.partitions_max`, `streams.producers_max`,
+    /// `streams.producer_remembered`, `streams.producer_idle_hours`, `streams.scheduled_max`,
+    /// `streams.scheduled_bytes_max`, `streams.deliver_ahead_hours_max`
+    pub bounds: StreamBounds,
+    /// `streams.request_bytes_max`: the largest body with messages.
+    pub request_bytes_max: usize,
+    /// `streams.retention_hours`: of topics that do not say otherwise; none: never for their age.
+    pub retention: Option<Span>,
+    /// `streams.retention_bytes`: likewise, of each partition.
+    pub retention_bytes: Option<u64>,
+    /// `streams.retention_check_secs`: how often somebody looks what is past its time.
+    pub retention_every: Duration,
+    /// `streams.token_bytes_per_sec`: 0 for no limit.
+    pub token_bytes_per_sec: u64,
+    /// `streams.on_corrupt`
+    pub on_corrupt: OnCorrupt,
+    /// `[[streams.topic]]`
+    pub topics: Vec<DeclaredTopic>,
+}
+
+/// What becomes of whoever follows a partition into damage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnCorrupt {
+    /// It stops there.
+    Stop,
+    /// It goes on behind it.
+    Skip,
+}
+
+/// `[[streams.topic]]`: a topic that is made at start if it is not there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeclaredTopic {
+    /// Its name.
+    pub name: TopicName,
+    /// How many partitions. One that has fewer is grown; none is shrunk.
+    pub partitions: u32,
+    /// `retention_hours`; none: as `streams.retention_hours`.
+    pub retention: Option<Span>,
+    /// `retention_bytes`; none: as `streams.retention_bytes`.
+    pub retention_bytes: Option<u64>,
+    /// When producers are answered.
+    pub durability: Durability,
+    /// How batches are compressed.
+    pub compression: Compression,
+}
+
+impl DeclaredTopic {
+    /// Its settings, with the room's where it says nothing.
+    #[must_use]
+    pub fn settings(&self, room: &Streams) -> TopicSettings {
+        TopicSettings {
+            retention: self.retention.or(room.retention),
+            retention_bytes: self.retention_bytes.or(room.retention_bytes),
+            durability: self.durability,
+            compression: self.compression,
+        }
+    }
 }
 
 impl Default for Server {
@@ -171,11 +242,42 @@ impl Default for Events {
             catch_up_max: 10_000,
             catch_up_wait: Duration::from_secs(30),
             late_max: Span::from_secs(10),
+            publishing: Publishing { pending_max: 1_000, letters_max: 10_000 },
             frame_bytes_max: 1 << 20,
             sessions_max: 10_000,
             session_queue_bytes_max: 4 << 20,
             filter_entries_max: 100_000,
             answers_bytes_max: 64 << 20,
+        }
+    }
+}
+
+impl Default for Streams {
+    fn default() -> Self {
+        let hours = |hours: u64| Span::from_secs(hours * 3600);
+        Self {
+            enabled: true,
+            bounds: StreamBounds {
+                message_bytes_max: 1 << 20,
+                headers_max: 64,
+                batch_messages_max: 10_000,
+                topics_max: 10_000,
+                partitions_max: 100_000,
+                producers_max: 10_000,
+                remembered_max: 1_024,
+                missing_max: 64,
+                producer_idle: hours(168),
+                scheduled_max: 1_000_000,
+                scheduled_bytes_max: 256 << 20,
+                deliver_ahead_max: hours(8_784),
+            },
+            request_bytes_max: 16 << 20,
+            retention: Some(hours(168)),
+            retention_bytes: None,
+            retention_every: Duration::from_secs(60),
+            token_bytes_per_sec: 0,
+            on_corrupt: OnCorrupt::Stop,
+            topics: Vec::new(),
         }
     }
 }

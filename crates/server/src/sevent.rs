@@ -23,7 +23,7 @@ use handoff_sevent::{Answer, ErrorCode};
 use rustls::ServerConfig;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
@@ -59,9 +59,15 @@ struct Door {
     /// Bytes that requests and answers on their way may take.
     memory: Arc<Semaphore>,
     memory_max: usize,
-    /// How long a handshake and a first message may take.
-    greeting_max: Duration,
+    greeting_max: watch::Receiver<Duration>,
     stall_max: Duration,
+}
+
+impl Door {
+    /// How long a handshake and a first message may take.
+    fn greeting_max(&self) -> Duration {
+        *self.greeting_max.borrow()
+    }
 }
 
 /// What the listener needs.
@@ -73,9 +79,11 @@ pub struct Parts {
     pub gate: Gatekeeper,
     /// The certificate, if sessions are inside TLS.
     pub tls: Option<Arc<ServerConfig>>,
-    /// How long a handshake and a first message with a token may take.
-    pub greeting_max: Duration,
-    /// How long nothing of what is ready for a session may be taken before it is closed.
+    /// How long a handshake and a first message with a token may take; what it is when somebody
+    /// connects counts.
+    pub greeting_max: watch::Receiver<Duration>,
+    /// How long nothing of what is ready for a session may be taken before it is closed, or too
+    /// little of it while it holds memory that others wait for.
     pub stall_max: Duration,
 }
 
@@ -131,7 +139,7 @@ async fn converse(
     let wire = match tls {
         None => Wire::Plain(stream),
         Some(acceptor) => {
-            let handshake = timeout(door.greeting_max, acceptor.accept(stream));
+            let handshake = timeout(door.greeting_max(), acceptor.accept(stream));
             let shaken = tokio::select! {
                 biased;
                 () = stop.cancelled() => return,

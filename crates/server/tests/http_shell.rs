@@ -24,7 +24,7 @@ use handoff_types::Room;
 use http_client::{ask, ask_on, ask_on_h2, converse, get, until, until_closed};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -336,6 +336,79 @@ async fn an_idle_connection_is_closed_when_keep_alive_is_over() {
 }
 
 #[tokio::test]
+async fn whoever_takes_nothing_of_an_answer_is_closed() {
+    let brief = |limits: &mut Limits| limits.stall_max = Duration::from_millis(100);
+    let shell = Shell::start_with(brief, None).await;
+    let mut stream = TcpStream::connect(shell.address).await.unwrap();
+    // More than sockets hold, and nobody reads it.
+    let asks = b"GET /openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(1000);
+    let (_, mut asking) = stream.split();
+    // The rest of it is refused once the connection is closed.
+    drop(timeout(http_client::PATIENCE, asking.write_all(&asks)).await.expect("it is not read"));
+    let closed =
+        async { while !shell.metric("handoff_http_idle_connections_closed_total 1").await {} };
+    timeout(http_client::PATIENCE, closed).await.expect("it is closed");
+}
+
+/// The kinds of HTTP/2 frames that came.
+fn kinds(read: &[u8]) -> Vec<u8> {
+    let (mut kinds, mut rest) = (Vec::new(), read);
+    while let [a, b, c, kind, _flags, _, _, _, _, behind @ ..] = rest {
+        kinds.push(*kind);
+        rest = &behind[u32::from_be_bytes([0, *a, *b, *c]) as usize..];
+    }
+    kinds
+}
+
+/// Reads until the connection is closed, or until a text has come.
+async fn read_until(stream: &mut TcpStream, text: Option<&[u8]>, read: &mut Vec<u8>) {
+    let waiting = async {
+        while text.is_none_or(|text| !read.windows(text.len()).any(|found| found == text)) {
+            match stream.read_buf(read).await {
+                Ok(0) | Err(_) => return,
+                Ok(_) => {}
+            }
+        }
+    };
+    timeout(http_client::PATIENCE, waiting).await.expect("it comes in time");
+}
+
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+const PING: &[u8] = b"\0\0\x08\x06\0\0\0\0\0handoff!";
+const GOAWAY: u8 = 7;
+
+#[tokio::test]
+async fn an_idle_http2_connection_is_told_before_it_is_closed_and_pings_are_no_heads() {
+    let brief = |limits: &mut Limits| {
+        limits.header_time_max = Duration::from_millis(100);
+        limits.keep_alive = Duration::from_millis(300);
+    };
+    let shell = Shell::start_with(brief, None).await;
+    let mut stream = TcpStream::connect(shell.address).await.unwrap();
+    // HEADERS of stream 1, the last: GET http://x/healthz, mostly from the static table.
+    let head = b"\x82\x86\x41\x01x\x04\x08/healthz";
+    let length = u8::try_from(head.len()).unwrap();
+    let request = [&[0, 0, length, 1, 5, 0, 0, 0, 1], &head[..]].concat();
+    stream.write_all(&[PREFACE, &request].concat()).await.unwrap();
+    let mut read = Vec::new();
+    read_until(&mut stream, Some(b"ok\n"), &mut read).await;
+    stream.write_all(PING).await.unwrap();
+    read_until(&mut stream, None, &mut read).await;
+    assert!(kinds(&read).contains(&GOAWAY), "{:?}", kinds(&read));
+}
+
+#[tokio::test]
+async fn an_http2_connection_that_asks_nothing_is_told_before_it_is_closed() {
+    let brief = |limits: &mut Limits| limits.header_time_max = Duration::from_millis(100);
+    let shell = Shell::start_with(brief, None).await;
+    let mut stream = TcpStream::connect(shell.address).await.unwrap();
+    stream.write_all(PREFACE).await.unwrap();
+    let mut read = Vec::new();
+    read_until(&mut stream, None, &mut read).await;
+    assert!(kinds(&read).contains(&GOAWAY), "{:?}", kinds(&read));
+}
+
+#[tokio::test]
 async fn pipelined_requests_are_answered_in_order() {
     let shell = Shell::start().await;
     let mut asked = Vec::new();
@@ -438,7 +511,7 @@ async fn whoever_does_not_shake_hands_is_cut_off_and_plain_words_are_not_underst
     let mut stream = TcpStream::connect(shell.address).await.unwrap();
     stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
     let mut read = Vec::new();
-    let ended = tokio::io::AsyncReadExt::read_to_end(&mut stream, &mut read);
+    let ended = stream.read_to_end(&mut read);
     drop(timeout(http_client::PATIENCE, ended).await.expect("it is closed"));
     assert!(!read.starts_with(b"HTTP"), "{read:?}");
 }

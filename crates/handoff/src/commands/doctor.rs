@@ -8,6 +8,7 @@ use handoff_sdk::Options;
 use handoff_server::auth::offline::apply_offline;
 use handoff_server::house::{ActKind, Command};
 use handoff_server::settings::Settings;
+use handoff_types::Code;
 use serde_json::json;
 
 use super::token::{LOCAL, offline, one};
@@ -33,6 +34,14 @@ pub(super) fn run(context: Context<'_>, args: DoctorArgs) -> Result<(), Failure>
         return show(context.terminal, &[configuration(&Err(problems))]);
     };
     if args.repair {
+        // Limits of the journal decide what is read of it and kept: not a time to guess them.
+        if let Err(problems) = &loaded {
+            let words = format!(
+                "{}\nnothing was repaired: the journal's limits are in it",
+                wrong(problems)
+            );
+            return Err(Failure::code(Code::ConfigInvalid, words));
+        }
         return mend(context, &settings);
     }
     let running = ask(context, &settings);
@@ -75,7 +84,8 @@ fn configuration(loaded: &Result<Config, Vec<Problem>>) -> Finding {
         }
         Ok(_) => Finding::ok(CHECK, "there is no file; the defaults hold"),
         Err(problems) => {
-            let remedy = "mend it; other checks need it, or a --data-dir";
+            let remedy =
+                "mend it; other checks need it, or a --data-dir, and then go by the defaults";
             Finding::fail(CHECK, wrong(problems), remedy)
         }
     }

@@ -1,5 +1,6 @@
 //! `handoff event`
 
+mod dead;
 mod watch;
 mod when;
 
@@ -27,6 +28,7 @@ pub(super) async fn run(context: Context<'_>, verb: EventVerb) -> Result<(), Fai
             let filter = Selection { ids, types };
             watch::run(&client, terminal, filter, count).await
         }
+        EventVerb::Dead(verb) => dead::run(&client, terminal, verb).await,
         EventVerb::Stats => stats(&client, terminal).await,
     }
 }
@@ -53,6 +55,9 @@ async fn add(client: &Client, terminal: &Terminal, args: AddArgs) -> Result<(), 
     }
     if let Some(times) = args.times {
         event = event.times(times);
+    }
+    if let Some(topic) = args.publish {
+        event = event.publish(topic);
     }
     let registered = client.events().register(&event).await.map_err(Failure::of_change)?;
     if terminal.json {
@@ -106,7 +111,7 @@ fn show(terminal: &Terminal, event: &Event) -> Result<(), Failure> {
         return terminal.print_json(event);
     }
     let next = event.next_at.as_ref().map_or_else(|| "never".to_owned(), ToString::to_string);
-    terminal.record(&[
+    let mut rows = vec![
         ("id", event.id.to_string()),
         ("description", event.description.clone()),
         ("types", event.types.join(",")),
@@ -116,7 +121,16 @@ fn show(terminal: &Terminal, event: &Event) -> Result<(), Failure> {
         ("updated", event.updated_at.to_string()),
         ("occurrences", event.occurrences.to_string()),
         ("skipped", event.skipped.to_string()),
-    ])
+    ];
+    if let Some(published) = &event.publish {
+        let key = published.key.as_ref().map_or(String::new(), |key| format!(":{key}"));
+        rows.extend([
+            ("published to", format!("{}{key}", published.topic)),
+            ("waiting for it", published.waiting.to_string()),
+            ("dead letters", published.dead_letters.to_string()),
+        ]);
+    }
+    terminal.record(&rows)
 }
 
 async fn delete(
@@ -201,6 +215,10 @@ async fn stats(client: &Client, terminal: &Terminal) -> Result<(), Failure> {
         ("finished", stats.finished),
         ("occurred", stats.occurred),
         ("skipped", stats.skipped),
+        ("published", stats.published),
+        ("waiting for topics", stats.publish_waiting),
+        ("dead letters", stats.dead_letters),
+        ("dead letters dropped", stats.dropped),
     ];
     terminal.record(&rows.map(|(name, value)| (name, value.to_string())))
 }

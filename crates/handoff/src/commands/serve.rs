@@ -152,7 +152,6 @@ fn failed(error: &ServeError) -> Failure {
             let by = holder(address.port()).map(|by| format!("\n  note: it is {by}"));
             (Exit::Unavailable, by)
         }
-        ServeError::Start(StartError::Exposed { .. }) => (Exit::Refused, None),
         ServeError::Start(StartError::Directory(directory::Error::Disk { fault, .. })) => {
             remedy = Some(match fault.kind() {
                 io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {

@@ -187,6 +187,10 @@ fn read_scopes(scopes: &[String]) -> Result<Vec<Scope>, Failure> {
 /// When a token ends: after a length of time from now, or at a time.
 fn read_end(text: &str, now: SystemTime) -> Result<Timestamp, Failure> {
     if let Ok(end) = text.parse::<Timestamp>() {
+        if SystemTime::from(end) <= now {
+            let what = format!("--expires {text} is past: the token would open nothing");
+            return Err(Failure::new(Exit::Usage, what).remedy("give a time that is still to come"));
+        }
         return Ok(end);
     }
     let after = duration::parse(text).map_err(|words| {
@@ -247,7 +251,8 @@ mod tests {
         };
         check("1d", "2027-01-16T08:00:00Z");
         check("2030-01-01T00:00:00Z", "2030-01-01T00:00:00Z");
-        for text in ["tomorrow", "90", "99999999w"] {
+        for text in ["tomorrow", "90", "99999999w", "2027-01-15T08:00:00Z", "1970-01-01T00:00:00Z"]
+        {
             assert!(read_end(text, now).is_err(), "{text}");
         }
     }

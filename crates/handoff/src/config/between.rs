@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use handoff_server::settings::Settings;
 use handoff_server::telemetry::LogHandle;
+use handoff_types::Code;
 
 use super::bytes;
 use super::problem::Problem;
@@ -12,7 +13,7 @@ use super::problem::Problem;
 pub(crate) fn check(settings: &Settings) -> Vec<Problem> {
     let mut problems = Vec::new();
     let mut wrong = |what: String, help: &str| {
-        problems.push(Problem { at: None, what, help: Some(help.to_owned()) });
+        problems.push(Problem::new(None, what, Some(help.to_owned())));
     };
     if let Some(tls) = &settings.server.tls {
         if tls.key_file.as_os_str().is_empty() {
@@ -33,20 +34,6 @@ pub(crate) fn check(settings: &Settings) -> Vec<Problem> {
         wrong(format!("server.log_level: {error}"), "choose one of them");
     }
     let events = &settings.events;
-    if events.enabled && events.tls && settings.server.tls.is_none() {
-        wrong(
-            "events.tls is on and there is no certificate".to_owned(),
-            "set server.tls_cert_file and server.tls_key_file, or events.tls = false",
-        );
-    }
-    if !settings.auth.enabled {
-        for (key, address) in open_doors(settings) {
-            wrong(
-                format!("{key} = {address} is not on loopback and auth.enabled is false"),
-                "set auth.enabled = true (`handoff token create --name first --scope admin --data-dir DIR` makes the first token), or listen on 127.0.0.1",
-            );
-        }
-    }
     if events.enabled && events.listen == settings.server.listen && events.listen.port() != 0 {
         wrong(
             format!("server.listen and events.listen are both {}", events.listen),
@@ -76,7 +63,38 @@ pub(crate) fn check(settings: &Settings) -> Vec<Problem> {
             "make the ring larger, or lower one of the other two: the largest change must fit beside the reserve",
         );
     }
+    problems.extend(without_certificate(settings));
+    problems.extend(without_lock(settings));
     problems
+}
+
+/// TLS that has nothing to show. The server would refuse it with the same code.
+fn without_certificate(settings: &Settings) -> Option<Problem> {
+    let events = &settings.events;
+    (events.enabled && events.tls && settings.server.tls.is_none()).then(|| Problem {
+        at: None,
+        what: "events.tls is on and there is no certificate".to_owned(),
+        help: Some(
+            "set server.tls_cert_file and server.tls_key_file, or events.tls = false".to_owned(),
+        ),
+        code: Code::CertificateUnusable,
+    })
+}
+
+/// Doors that others can reach and that ask for no tokens. The server would refuse them with the
+/// same code.
+fn without_lock(settings: &Settings) -> Vec<Problem> {
+    const HELP: &str = "set auth.enabled = true (`handoff token create --name first --scope admin --data-dir DIR` makes the first token), or listen on 127.0.0.1";
+    if settings.auth.enabled {
+        return Vec::new();
+    }
+    let problem = |(key, address): (&str, SocketAddr)| Problem {
+        at: None,
+        what: format!("{key} = {address} is not on loopback and auth.enabled is false"),
+        help: Some(HELP.to_owned()),
+        code: Code::AuthRequired,
+    };
+    open_doors(settings).into_iter().map(problem).collect()
 }
 
 /// Listeners that others than this machine can reach.

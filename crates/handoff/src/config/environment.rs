@@ -25,7 +25,7 @@ pub(crate) fn read(
     ours.sort_unstable();
     for (name, value) in ours {
         let mut problem = |what: String, help: Option<String>| {
-            problems.push(Problem { at: Some(At::Variable(name.to_owned())), what, help });
+            problems.push(Problem::new(Some(At::Variable(name.to_owned())), what, help));
         };
         match key_of(name) {
             Ok(Some(key)) => match key.kind.read(&Raw::Loose(value.clone())) {

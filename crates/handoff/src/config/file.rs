@@ -2,11 +2,14 @@
 
 use std::path::Path;
 
+use handoff_server::settings::DeclaredTopic;
+use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::keys::{self, KEYS, Key, SECTIONS};
 use super::problem::{At, Problem};
 use super::suggest;
+use super::topics;
 use super::value::{Raw, Value};
 
 /// A key that a file sets.
@@ -21,9 +24,10 @@ pub(crate) struct Entry {
 }
 
 /// Reads the text of a file. What is right is given even if something else is wrong.
-pub(crate) fn read(file: &Path, text: &str) -> (Vec<Entry>, Vec<Problem>) {
+pub(crate) fn read(file: &Path, text: &str) -> (Vec<Entry>, Vec<Problem>, Vec<DeclaredTopic>) {
     let (table, errors) = DeTable::parse_recoverable(text);
-    let mut reading = Reading { file, text, entries: Vec::new(), problems: Vec::new() };
+    let mut reading =
+        Reading { file, text, entries: Vec::new(), problems: Vec::new(), topics: Vec::new() };
     for error in errors {
         let span = error.span().unwrap_or(0..0);
         let what = error.message().trim_end().replace('\n', "; ");
@@ -37,7 +41,7 @@ pub(crate) fn read(file: &Path, text: &str) -> (Vec<Entry>, Vec<Problem>) {
         Some(At::Line { line, column, .. }) => (*line, *column),
         _ => (0, 0),
     });
-    (reading.entries, reading.problems)
+    (reading.entries, reading.problems, reading.topics)
 }
 
 struct Reading<'a> {
@@ -45,12 +49,13 @@ struct Reading<'a> {
     text: &'a str,
     entries: Vec<Entry>,
     problems: Vec<Problem>,
+    topics: Vec<DeclaredTopic>,
 }
 
 impl Reading<'_> {
     fn problem(&mut self, span: std::ops::Range<usize>, what: String, help: Option<String>) {
         let at = Some(At::span(self.file, self.text, span));
-        self.problems.push(Problem { at, what, help });
+        self.problems.push(Problem::new(at, what, help));
     }
 
     fn sections(&mut self, table: &DeTable<'_>) {
@@ -83,6 +88,10 @@ impl Reading<'_> {
 
     fn keys(&mut self, section: &'static str, table: &DeTable<'_>) {
         for (name, value) in table {
+            if (section, name.get_ref().as_ref()) == ("streams", topics::NAME) {
+                self.topics(value);
+                continue;
+            }
             let Some(key) = keys::find(section, name.get_ref()) else {
                 let what = format!("there is no key `{}` in [{section}]", name.get_ref());
                 self.problem(name.span(), what, unknown_key_help(section, name.get_ref()));
@@ -98,6 +107,53 @@ impl Reading<'_> {
                 }
             }
         }
+    }
+}
+
+impl Reading<'_> {
+    fn topics(&mut self, value: &Spanned<DeValue<'_>>) {
+        let DeValue::Array(list) = value.get_ref() else {
+            let what =
+                format!("streams.topic is a list of tables, not this {}", word(value.get_ref()));
+            let help = Some("write [[streams.topic]] for each topic".to_owned());
+            return self.problem(value.span(), what, help);
+        };
+        for one in list {
+            let DeValue::Table(table) = one.get_ref() else {
+                let what = format!("a topic is a table, not this {}", word(one.get_ref()));
+                let help = Some("write [[streams.topic]] for each topic".to_owned());
+                self.problem(one.span(), what, help);
+                continue;
+            };
+            self.topic(one.span(), table);
+        }
+    }
+
+    fn topic(&mut self, span: std::ops::Range<usize>, table: &DeTable<'_>) {
+        let mut topic = topics::blank();
+        let mut sound = true;
+        for (name, value) in table {
+            let Some(field) = topics::find(name.get_ref()) else {
+                let what = format!("there is no key `{}` in [[streams.topic]]", name.get_ref());
+                self.problem(name.span(), what, Some(topics::unknown_help(name.get_ref())));
+                sound = false;
+                continue;
+            };
+            let read = raw_of(value.get_ref()).and_then(|raw| field.kind.read(&raw));
+            if let Err(words) = read.and_then(|read| (field.put)(&mut topic, read)) {
+                self.problem(value.span(), format!("streams.topic.{}: {words}", field.name), None);
+                sound = false;
+            }
+        }
+        if !table.iter().any(|(name, _)| name.get_ref() == "name") {
+            let what = "a topic has no name".to_owned();
+            return self.problem(span, what, Some("write name = \"orders\"".to_owned()));
+        }
+        if self.topics.iter().any(|known| known.name == topic.name) && sound {
+            let what = format!("the topic `{}` is declared twice", topic.name);
+            return self.problem(span, what, None);
+        }
+        self.topics.push(topic);
     }
 }
 
@@ -195,7 +251,7 @@ mod tests {
     fn values_are_read_in_every_form_of_toml() {
         let text = "server.connections_max = 0x10\n[log]\njournal_bytes_max = 1_048_576\n\
                     checkpoint_secs = 1.5\nsegment_bytes = \"64MiB\"\n[events]\nenabled = false\n";
-        let (entries, problems) = read(Path::new("h.toml"), text);
+        let (entries, problems, _) = read(Path::new("h.toml"), text);
         assert_eq!(problems, []);
         let found: Vec<(String, Value)> =
             entries.into_iter().map(|entry| (entry.key.path(), entry.value)).collect();
@@ -219,7 +275,7 @@ mod tests {
     #[test]
     fn an_unknown_section_is_refused_with_what_was_meant() {
         check("[event]\nx = 1\n", &["h.toml:1:2", "no section [event]", "[events]"]);
-        check("[colours]\nx = 1\n", &["server, log, auth, events"]);
+        check("[colours]\nx = 1\n", &["server, log, auth, events, streams"]);
         check("listen = \"127.0.0.1:1\"\n", &["stands in no section", "[server] listen"]);
         check("server = 5\n", &["`server` is a section"]);
     }
@@ -232,6 +288,33 @@ mod tests {
         assert_eq!(found.len(), 5, "{found:#?}");
         let lines: Vec<&str> = found.iter().map(|problem| &problem[..8]).collect();
         assert_eq!(lines, ["h.toml:2", "h.toml:3", "h.toml:4", "h.toml:6", "h.toml:7"]);
+    }
+
+    #[test]
+    fn topics_are_declared_one_table_each() {
+        let text = "[streams]\nheaders_max = 3\n[[streams.topic]]\nname = \"orders\"\npartitions = 8\n\
+            retention_hours = 2\nretention_bytes = \"1GiB\"\ndurability = \"os\"\ncompression = \"zstd\"\n\
+            [[streams.topic]]\nname = \"audit\"\n";
+        let (entries, problems, topics) = read(Path::new("h.toml"), text);
+        assert!(problems.is_empty(), "{problems:?}");
+        assert_eq!((entries.len(), topics.len()), (1, 2));
+        let first = &topics[0];
+        assert_eq!((first.name.as_str(), first.partitions), ("orders", 8));
+        assert_eq!(first.retention, Some(handoff_types::Span::from_secs(7200)));
+        assert_eq!(first.retention_bytes, Some(1 << 30));
+        assert_eq!((topics[1].partitions, topics[1].retention), (1, None));
+    }
+
+    #[test]
+    fn a_topic_that_cannot_be_is_refused_with_its_place() {
+        check("[[streams.topic]]\npartitions = 1\n", &["h.toml:1:", "has no name"]);
+        check("[[streams.topic]]\nname = \"a b\"\n", &["h.toml:2:8", "no name of a topic"]);
+        check("[[streams.topic]]\nname = \"a\"\npartitions = 0\n", &["h.toml:3:14", "1 to"]);
+        check("[[streams.topic]]\nname = \"a\"\npartition = 1\n", &["did you mean `partitions`?"]);
+        check("[[streams.topic]]\nname = \"a\"\ndurability = \"no\"\n", &["fsync, os"]);
+        check("[streams]\ntopic = \"a\"\n", &["[[streams.topic]]"]);
+        check("[streams]\ntopic = [1]\n", &["[[streams.topic]]"]);
+        check("[[streams.topic]]\nname = \"a\"\n[[streams.topic]]\nname = \"a\"\n", &["twice"]);
     }
 
     #[test]

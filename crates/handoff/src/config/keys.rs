@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use handoff_server::settings::{Settings, Tls};
 
-use super::value::{CATCH_UPS, Field, Kind, LOG_FORMATS, Unit, Value};
+use super::value::{CATCH_UPS, Field, Kind, LOG_FORMATS, ON_CORRUPT, Unit, Value};
 
 /// A key.
 #[derive(Debug)]
@@ -71,6 +71,7 @@ pub(crate) const SECTIONS: &[Section] = &[
     Section { name: "log", doc: "The journal, its segments, and when checkpoints are taken." },
     Section { name: "auth", doc: "Who may come in." },
     Section { name: "events", doc: "The events room: timed events over sevent and HTTP." },
+    Section { name: "streams", doc: "The streams room: topics, partitions, producers." },
 ];
 
 /// The key with this section and name.
@@ -88,6 +89,13 @@ const fn secs(min: u64, max: u64) -> Kind {
 }
 
 const DAY: u64 = 86_400;
+
+const fn hours(min: u64, max: u64) -> Kind {
+    Kind::Time(Unit::Hours, Duration::from_secs(min * 3600), Duration::from_secs(max * 3600))
+}
+
+/// A hundred years.
+pub(crate) const HOURS_MAX: u64 = 876_600;
 
 macro_rules! key {
     ($section:ident.$name:ident: $kind:expr, $($field:ident).+, $doc:literal $(, $extra:ident = $value:expr)*) => {
@@ -224,6 +232,12 @@ pub(crate) const KEYS: &[Key] = &[
     key!(events.late_secs_max: Kind::Time(Unit::Secs, Duration::from_millis(100), Duration::from_secs(DAY)),
         events.late_max,
         "An occurrence later than this counts as missed also while the server runs.", reload = true),
+    key!(events.publish_pending_max: Kind::Count(1, 1_000_000), events.publishing.pending_max,
+        "Occurrences of one event that may wait for their topic; more become dead letters.",
+        reload = true),
+    key!(events.dead_letters_max: Kind::Count(0, 10_000_000), events.publishing.letters_max,
+        "Occurrences that did not come to their topics; beyond this the oldest is dropped and counted.",
+        reload = true),
     key!(events.frame_bytes_max: Kind::Bytes(KIB, GIB), events.frame_bytes_max,
         "The largest sevent message a client may send.", reload = true),
     key!(events.sessions_max: Kind::Count(1, 1_000_000), events.sessions_max,
@@ -235,6 +249,45 @@ pub(crate) const KEYS: &[Key] = &[
         "Ids and types in the filter of one session.", reload = true),
     key!(events.answers_bytes_max: Kind::Bytes(64 * KIB, TIB), events.answers_bytes_max,
         "Answers on their way to all sessions together."),
+    key!(streams.enabled: Kind::Bool, streams.enabled, "Whether the room is there at all."),
+    key!(streams.message_bytes_max: Kind::Bytes(1, 8 * MIB), streams.bounds.message_bytes_max,
+        "The largest message: key, payload and headers together.", reload = true),
+    key!(streams.headers_max: Kind::Count(0, 10_000), streams.bounds.headers_max,
+        "How many headers a message may have.", reload = true),
+    key!(streams.batch_messages_max: Kind::Count(1, 100_000), streams.bounds.batch_messages_max,
+        "How many messages one request may have.", reload = true),
+    key!(streams.request_bytes_max: Kind::Bytes(KIB, 64 * MIB), streams.request_bytes_max,
+        "The largest body of a request with messages.", reload = true),
+    key!(streams.topics_max: Kind::Count(1, 1_000_000), streams.bounds.topics_max,
+        "How many topics there may be.", reload = true),
+    key!(streams.partitions_max: Kind::Count(1, 1_000_000), streams.bounds.partitions_max,
+        "How many partitions all topics may have together.", reload = true),
+    key!(streams.producers_max: Kind::Count(1, 10_000_000), streams.bounds.producers_max,
+        "How many producers are remembered.", reload = true),
+    key!(streams.producer_remembered: Kind::Count(1, 1_000_000), streams.bounds.remembered_max,
+        "How many of a producer's last messages are remembered with their places.", reload = true),
+    key!(streams.producer_idle_hours: hours(1, HOURS_MAX), streams.bounds.producer_idle,
+        "A producer that was not heard of for this long is forgotten.", reload = true),
+    key!(streams.scheduled_max: Kind::Count(0, 100_000_000), streams.bounds.scheduled_max,
+        "How many messages may wait for their time.", reload = true),
+    key!(streams.scheduled_bytes_max: Kind::Bytes(0, TIB), streams.bounds.scheduled_bytes_max,
+        "And how many bytes they may have: they are kept in memory.", reload = true),
+    key!(streams.deliver_ahead_hours_max: hours(1, HOURS_MAX), streams.bounds.deliver_ahead_max,
+        "How far ahead a message may be scheduled.", reload = true),
+    key!(streams.retention_hours: hours(1, HOURS_MAX), streams.retention,
+        "How long topics keep their messages that do not say otherwise when they are made.",
+        reload = true),
+    key!(streams.retention_bytes: Kind::Bytes(1, 1024 * TIB), streams.retention_bytes,
+        "How much each partition keeps, of topics that do not say otherwise when they are made.",
+        reload = true),
+    key!(streams.retention_check_secs: secs(1, DAY), streams.retention_every,
+        "How often somebody looks what is past its time.", reload = true),
+    key!(streams.token_bytes_per_sec: Kind::Bytes(0, TIB), streams.token_bytes_per_sec,
+        "What one token may send a second, with a second's worth ahead; 0 for no limit.",
+        reload = true),
+    key!(streams.on_corrupt: Kind::Choice(ON_CORRUPT), streams.on_corrupt,
+        "Whoever follows a partition into damage stops there or skips it; a page names it and goes on either way.",
+        reload = true),
 ];
 
 fn tls_of(settings: &mut Settings) -> &mut Tls {

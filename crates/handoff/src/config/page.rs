@@ -8,6 +8,7 @@ use handoff_server::settings::Settings;
 
 use super::keys::{KEYS, SECTIONS};
 use super::show::annotated;
+use super::topics::TOPIC_KEYS;
 
 fn page() -> String {
     let mut page = String::from(
@@ -44,6 +45,12 @@ fn page() -> String {
                 key.since,
             );
         }
+    }
+    page += "\n### `[[streams.topic]]`\n\nTopics that are made at start if they are not there, one table each.\n\n";
+    page += "| key | takes | range |\n|---|---|---|\n";
+    for key in TOPIC_KEYS {
+        let range = key.kind.range().unwrap_or_default();
+        page += &format!("| `{}`<br>{} | {} | {range} |\n", key.name, key.doc, key.kind.name());
     }
     page
 }

@@ -4,6 +4,8 @@ use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use handoff_types::Code;
+
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
@@ -13,6 +15,15 @@ pub(crate) struct Problem {
     pub(crate) what: String,
     /// What to do.
     pub(crate) help: Option<String>,
+    /// What programs match on.
+    pub(crate) code: Code,
+}
+
+impl Problem {
+    /// Something that is wrong with what was written.
+    pub(crate) fn new(at: Option<At>, what: String, help: Option<String>) -> Self {
+        Self { at, what, help, code: Code::ConfigInvalid }
+    }
 }
 
 /// Where something was written.
@@ -101,8 +112,7 @@ mod tests {
         let text = "# ä\n[server]\nlisten = 5\n";
         let start = text.find('5').unwrap();
         let at = At::span(Path::new("x.toml"), text, start..start + 1);
-        let problem =
-            Problem { at: Some(at), what: "bad".to_owned(), help: Some("mend".to_owned()) };
+        let problem = Problem::new(Some(at), "bad".to_owned(), Some("mend".to_owned()));
         assert_eq!(
             problem.to_string(),
             "x.toml:3:10: bad\n  | listen = 5\n  |          ^\n  = mend"

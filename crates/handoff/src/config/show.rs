@@ -1,9 +1,10 @@
 //! The configuration as people and programs read it.
 
-use handoff_server::settings::Settings;
+use handoff_server::settings::{DeclaredTopic, Settings};
 use serde_json::{Value as Json, json};
 
 use super::keys::{KEYS, Key, SECTIONS};
+use super::topics::{self, TOPIC_KEYS, TopicKey};
 use super::value::{Kind, Value};
 use super::{Config, Origin};
 
@@ -49,6 +50,10 @@ pub(crate) fn text(config: &Config) -> String {
             text += &format!("{line:width$}  # {from}\n");
         }
     }
+    for topic in &config.settings.streams.topics {
+        text.push('\n');
+        text += &topics::toml(topic);
+    }
     text
 }
 
@@ -79,7 +84,20 @@ pub(crate) fn json(config: &Config) -> Json {
         })
         .collect();
     let file = config.file.as_ref().map(|file| file.display().to_string());
-    json!({ "file": file, "keys": keys })
+    let topics: Vec<Json> = config.settings.streams.topics.iter().map(topic).collect();
+    json!({ "file": file, "keys": keys, "topics": topics })
+}
+
+fn topic(topic: &DeclaredTopic) -> Json {
+    let field = |key: &TopicKey| {
+        let value = match (key.get)(topic) {
+            Value::Unset => Json::Null,
+            Value::Number(n) if matches!(key.kind, Kind::Count(..)) => json!(n),
+            value => json!(key.kind.show(&value)),
+        };
+        (key.name.to_owned(), value)
+    };
+    Json::Object(TOPIC_KEYS.iter().map(field).collect())
 }
 
 fn value(key: &Key, value: &Value) -> Json {
@@ -123,6 +141,15 @@ pub(crate) fn annotated() -> String {
             };
         }
     }
+    text += "\n# Topics that are made at start if they are not there, one table each.\n";
+    text += "# [[streams.topic]]\n";
+    for key in TOPIC_KEYS {
+        for line in wrapped(key.doc, 92) {
+            text += &format!("#   {line}\n");
+        }
+        let example = key.kind.toml(&(key.get)(&topics::example()));
+        text += &format!("# {} = {}\n", key.name, example.unwrap_or_default());
+    }
     text
 }
 
@@ -150,7 +177,8 @@ mod tests {
     fn what_is_shown_is_a_file_that_means_the_same() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("handoff.toml");
-        fs::write(&path, "[events]\ntypes_max = 3\n[server]\nslow_ms = \"1s\"\n").unwrap();
+        let written = "[events]\ntypes_max = 3\n[server]\nslow_ms = \"1s\"\n[[streams.topic]]\nname = \"a\"\npartitions = 3\n";
+        fs::write(&path, written).unwrap();
         let inputs = Inputs { file: Some(path.clone()), ..Inputs::default() };
         let first = load(&inputs).unwrap();
         let shown = text(&first);

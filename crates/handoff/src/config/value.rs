@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use handoff_server::settings::{CatchUp, LogFormat};
+use handoff_server::settings::{CatchUp, Compression, Durability, LogFormat, OnCorrupt};
 use handoff_types::Span;
 
 use super::{bytes, suggest};
@@ -42,6 +42,8 @@ pub(crate) enum Unit {
     WholeSecs,
     /// Milliseconds.
     Millis,
+    /// Hours.
+    Hours,
 }
 
 impl Unit {
@@ -49,6 +51,7 @@ impl Unit {
         match self {
             Self::Secs | Self::WholeSecs => 1_000_000_000,
             Self::Millis => 1_000_000,
+            Self::Hours => 3_600_000_000_000,
         }
     }
 
@@ -56,6 +59,7 @@ impl Unit {
         match self {
             Self::Secs | Self::WholeSecs => "seconds",
             Self::Millis => "milliseconds",
+            Self::Hours => "hours",
         }
     }
 }
@@ -146,6 +150,7 @@ impl Kind {
             Self::Time(Unit::Secs, ..) => "time, in seconds",
             Self::Time(Unit::WholeSecs, ..) => "time, in whole seconds",
             Self::Time(Unit::Millis, ..) => "time, in milliseconds",
+            Self::Time(Unit::Hours, ..) => "time, in hours",
             Self::Text => "text",
             Self::Path => "path",
             Self::Address => "address and port",
@@ -332,6 +337,7 @@ field!(usize, Value::Number(n) => usize::try_from(n).unwrap_or(usize::MAX), |it|
 field!(Option<u64>, Value::Number(n) => Some(n), |it| it.map_or(Value::Unset, Value::Number));
 field!(Duration, Value::Time(time) => time, |it| Value::Time(*it));
 field!(Span, Value::Time(time) => Span(u64::try_from(time.as_micros()).unwrap_or(u64::MAX)), |it| Value::Time(Duration::from_micros(it.0)));
+field!(Option<Span>, Value::Time(time) => Some(Span(u64::try_from(time.as_micros()).unwrap_or(u64::MAX))), |it| it.map_or(Value::Unset, |span| Value::Time(Duration::from_micros(span.0))));
 field!(String, Value::Text(text) => text, |it| Value::Text(it.clone()));
 field!(PathBuf, Value::Path(path) => path, |it| Value::Path(it.clone()));
 field!(Option<PathBuf>, Value::Path(path) => Some(path), |it| it.clone().map_or(Value::Unset, Value::Path));
@@ -353,6 +359,48 @@ field!(
     CatchUp,
     Value::Text(word) => match word.as_str() { "once" => Self::Once, "all" => Self::All, _ => Self::Skip },
     |it| Value::Text(match it { Self::Skip => "skip", Self::Once => "once", Self::All => "all" }.to_owned())
+);
+
+/// The words of `streams.on_corrupt`.
+pub(crate) const ON_CORRUPT: &[&str] = &["stop", "skip"];
+
+field!(
+    OnCorrupt,
+    Value::Text(word) => if word == "skip" { Self::Skip } else { Self::Stop },
+    |it| Value::Text(match it { Self::Stop => "stop", Self::Skip => "skip" }.to_owned())
+);
+
+/// The words of a topic's `durability`.
+pub(crate) const DURABILITIES: &[&str] = &["fsync", "os"];
+
+field!(
+    Durability,
+    Value::Text(word) => if word == "os" { Self::Os } else { Self::Fsync },
+    |it| Value::Text(match it { Self::Fsync => "fsync", Self::Os => "os" }.to_owned())
+);
+
+/// The words of a topic's `compression`.
+pub(crate) const COMPRESSIONS: &[&str] = &["none", "gzip", "snappy", "lz4", "zstd"];
+
+field!(
+    Compression,
+    Value::Text(word) => match word.as_str() {
+        "gzip" => Self::Gzip,
+        "snappy" => Self::Snappy,
+        "lz4" => Self::Lz4,
+        "zstd" => Self::Zstd,
+        _ => Self::None,
+    },
+    |it| Value::Text(
+        match it {
+            Self::None => "none",
+            Self::Gzip => "gzip",
+            Self::Snappy => "snappy",
+            Self::Lz4 => "lz4",
+            Self::Zstd => "zstd",
+        }
+        .to_owned()
+    )
 );
 
 #[cfg(test)]

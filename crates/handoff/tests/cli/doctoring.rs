@@ -221,3 +221,17 @@ fn a_bundle_holds_what_helps_and_no_secret() {
     assert!(listed.status.success());
     place.run(&arguments).ended(1).said(&["help.tar", "not there yet"]);
 }
+
+#[test]
+fn nothing_is_repaired_by_guessed_limits() {
+    let place = Place::small();
+    fixture(&place, "1/flipped-record");
+    let before = contents(&place.path("data"));
+    place.file("handoff.toml", "[log]\njournal_bytes_maximum = \"8MiB\"\n");
+    place.run(&["doctor", "--data-dir", "data", "--repair", "--yes"]).ended(1).said(&[
+        "did you mean `journal_bytes_max`?",
+        "nothing was repaired",
+        "code: config.invalid",
+    ]);
+    assert!(contents(&place.path("data")) == before, "nothing was touched");
+}

@@ -12,5 +12,6 @@ mod doctoring;
 mod events;
 mod program;
 mod serving;
+mod streams;
 mod tokens;
 mod usage;

@@ -40,7 +40,13 @@ fn a_port_that_is_taken_is_told_with_what_to_do() {
         place
             .run(&["serve", "--data-dir", "data", flag, &address, other, "127.0.0.1:0"])
             .ended(5)
-            .said(&[&address, "choose another address", flag, "note: it is process"]);
+            .said(&[
+                &address,
+                "choose another address",
+                flag,
+                "note: it is process",
+                "server.port_taken",
+            ]);
     }
 }
 
@@ -93,6 +99,7 @@ fn a_door_to_the_network_without_a_lock_is_refused() {
         "not on loopback",
         "auth.enabled",
         "token create",
+        "code: server.auth_required",
     ]);
     assert!(!place.path("data").exists(), "nothing was begun");
 }
@@ -131,7 +138,7 @@ fn a_certificate_that_is_not_there_is_named() {
             "server.tls_key_file=key.pem",
         ])
         .ended(1)
-        .said(&["cert.pem"]);
+        .said(&["cert.pem", "server.tls_cert_file", "code: server.certificate"]);
 }
 
 #[test]

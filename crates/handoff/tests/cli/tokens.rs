@@ -68,3 +68,28 @@ fn whoever_only_looks_makes_no_directory() {
     place.run(&revoke).ended(1).said(&["nowhere", "--data-dir"]);
     assert!(!place.path("nowhere").exists());
 }
+
+#[test]
+fn a_token_that_has_ended_already_is_not_made() {
+    let place = Place::small();
+    let create = ["token", "create", "--name", "x", "--scope", "admin", "--data-dir", "data"];
+    let past = [&create[..], &["--expires", "2020-01-01T00:00:00Z"]].concat();
+    place.run(&past).ended(2).said(&["--expires 2020-01-01T00:00:00Z is past", "try:"]);
+    assert!(!place.path("data").exists(), "nothing was begun");
+}
+
+#[test]
+fn a_lock_without_a_key_is_told_loudly_and_only_then() {
+    let place = Place::small();
+    let lock = ["--set", "auth.enabled=true", "--set", "server.log_level=warn"];
+    let server = place.serve(&lock);
+    server.wait_for("there is no token");
+    let (_, talk) = server.stop();
+    for words in ["WARN", "nobody can do anything", "token create", "--data-dir"] {
+        assert!(talk.contains(words), "{words}: {talk}");
+    }
+    let create = ["token", "create", "--name", "x", "--scope", "admin", "--data-dir", "data"];
+    place.run(&create).ended(0);
+    let (_, talk) = place.serve(&lock).stop();
+    assert!(!talk.contains("there is no token"), "{talk}");
+}

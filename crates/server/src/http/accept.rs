@@ -187,6 +187,7 @@ fn farewell(app: &App, limits: Limits) -> Vec<u8> {
         remedy: code.remedy().to_owned(),
         request_id: id.as_str().to_owned(),
         outcome: None,
+        start: None,
     };
     let body = serde_json::to_string(&body).unwrap_or_default();
     format!(

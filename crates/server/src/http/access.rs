@@ -16,6 +16,7 @@ use crate::auth::text::digest;
 use crate::rooms::RoomError;
 use crate::rooms::events::EventsRoom;
 use crate::rooms::house::HouseRoom;
+use crate::rooms::streams::StreamsRoom;
 
 /// Whoever has a valid token, or anybody while auth is off.
 #[derive(Debug)]
@@ -33,6 +34,15 @@ pub(super) struct Admin {
 #[derive(Debug)]
 pub(super) struct Events {
     pub(super) room: EventsRoom,
+    pub(super) sight: Sight,
+    pub(super) caller: Caller,
+    pub(super) door: Door,
+}
+
+/// Somebody who sees something of the streams room, and the room.
+#[derive(Debug)]
+pub(super) struct Streams {
+    pub(super) room: StreamsRoom,
     pub(super) sight: Sight,
     pub(super) caller: Caller,
     pub(super) door: Door,
@@ -70,6 +80,13 @@ impl Events {
     }
 }
 
+impl Streams {
+    /// What the room answered.
+    pub(super) fn refuse(&self, error: RoomError) -> Problem {
+        Problem::of(&self.door.app, Room::Streams, error)
+    }
+}
+
 impl FromRequestParts<Door> for Visitor {
     type Rejection = Problem;
 
@@ -103,6 +120,20 @@ impl FromRequestParts<Door> for Events {
         })?;
         let room = rooms.events.clone();
         let room = room.ok_or_else(|| Problem::closed(&door.app, Room::Events))?;
+        Ok(Self { room, sight, caller, door: door.clone() })
+    }
+}
+
+impl FromRequestParts<Door> for Streams {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, door: &Door) -> Result<Self, Problem> {
+        let (rooms, caller) = admit(door, &parts.headers)?;
+        let sight = caller.sight(Room::Streams).ok_or_else(|| {
+            Problem::new(Code::OutOfScope, "the token sees nothing of the streams room")
+        })?;
+        let room = rooms.streams.clone();
+        let room = room.ok_or_else(|| Problem::closed(&door.app, Room::Streams))?;
         Ok(Self { room, sight, caller, door: door.clone() })
     }
 }

@@ -9,20 +9,26 @@
 //!         header_secs_max                           keep_alive                header_secs_max
 //! ```
 //!
-//! Whoever does not take an answer is idle too: the connection is dropped in the end.
+//! The bytes of an HTTP/2 connection are more than heads (pings and their answers, windows), so once
+//! it is known to be one it is idle between requests whatever comes, and is told so before it is
+//! closed (GOAWAY).
+//!
+//! Whoever takes nothing of an answer for `stall_max` is dropped, a stream that never ends included.
+//! An HTTP/2 client that reads but opens no window for one stream keeps that stream until its
+//! connection ends: the others on it must not suffer.
 
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use axum::http::{HeaderValue, Method, Request, Response, header};
+use axum::http::{HeaderValue, Method, Request, Response, Version, header};
 use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::service::Service;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -41,6 +47,9 @@ const FAREWELL: Duration = Duration::from_secs(5);
 
 /// The head of a request, in bytes.
 const HEAD_BYTES_MAX: usize = 64 << 10;
+
+/// What an HTTP/2 connection begins with, as far as no HTTP/1 request does.
+const PREFACE: &[u8] = b"PRI * HTTP/2";
 
 /// Requests at once on one HTTP/2 connection.
 const STREAMS_MAX: u32 = 128;
@@ -69,11 +78,11 @@ where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let activity = Arc::new(Activity::new());
-    let io = TokioIo::new(Watched { io, activity: Arc::clone(&activity) });
+    let io = TokioIo::new(Watched { io, has_read: false, activity: Arc::clone(&activity) });
     let service = Requests { router, door, activity: Arc::clone(&activity) };
     let builder = builder();
     let mut connection = pin!(builder.serve_connection(io, service));
-    let mut check = activity.at(0) + limits.header_time_max.min(limits.keep_alive);
+    let mut check = activity.at(0) + limits.look_every();
     let mut stopping = false;
     let mut leaving = false;
     loop {
@@ -140,6 +149,12 @@ struct Silence {
     head: AtomicU64,
     /// Since when no request is under way.
     quiet: AtomicU64,
+    /// Since when the socket takes nothing of what is to be written, and of what was written to a
+    /// layer above it; [`NEVER`] if it does.
+    unwritten: AtomicU64,
+    unflushed: AtomicU64,
+    /// Whether it is known to be HTTP/2.
+    is_h2: AtomicBool,
 }
 
 const NEVER: u64 = u64::MAX;
@@ -150,19 +165,36 @@ enum Verdict {
     Wait(u64),
     /// Nothing was asked for too long.
     Idle,
-    /// The head of a request takes too long.
+    /// The head of a request takes too long, or an answer is not taken.
     Stalled,
 }
 
 impl Silence {
     /// A connection begins as if the first byte of a head had come: whoever connects, asks.
     fn new() -> Self {
-        Self { under_way: AtomicU32::new(0), head: AtomicU64::new(0), quiet: AtomicU64::new(0) }
+        Self {
+            under_way: AtomicU32::new(0),
+            head: AtomicU64::new(0),
+            quiet: AtomicU64::new(0),
+            unwritten: AtomicU64::new(NEVER),
+            unflushed: AtomicU64::new(NEVER),
+            is_h2: AtomicBool::new(false),
+        }
+    }
+
+    fn is_h2(&self) -> bool {
+        self.is_h2.load(Ordering::Relaxed)
+    }
+
+    fn recognise_h2(&self) {
+        self.is_h2.store(true, Ordering::Relaxed);
     }
 
     /// Whether bytes that come now are the first of a head.
     fn is_broken_by_bytes(&self) -> bool {
-        self.under_way.load(Ordering::Relaxed) == 0 && self.head.load(Ordering::Relaxed) == NEVER
+        !self.is_h2()
+            && self.under_way.load(Ordering::Relaxed) == 0
+            && self.head.load(Ordering::Relaxed) == NEVER
     }
 
     fn head_began(&self, now: u64) {
@@ -181,8 +213,13 @@ impl Silence {
 
     fn verdict(&self, now: u64, limits: Limits) -> Verdict {
         let (head_time, keep_alive) = (micros(limits.header_time_max), micros(limits.keep_alive));
-        // A head or an idle time may begin as soon as this has looked away.
-        let soon = now.saturating_add(head_time.min(keep_alive).max(1));
+        // A head, an idle time or a stall may begin as soon as this has looked away.
+        let soon = now.saturating_add(micros(limits.look_every()).max(1));
+        let untaken = [&self.unwritten, &self.unflushed].map(|since| since.load(Ordering::Relaxed));
+        let untaken = untaken.into_iter().min().unwrap_or(NEVER);
+        if now.saturating_sub(untaken) >= micros(limits.stall_max) {
+            return Verdict::Stalled;
+        }
         if self.under_way.load(Ordering::Relaxed) > 0 {
             return Verdict::Wait(soon);
         }
@@ -190,10 +227,20 @@ impl Silence {
         let (since, patience, over) = if head == NEVER {
             (self.quiet.load(Ordering::Relaxed), keep_alive, Verdict::Idle)
         } else {
-            (head, head_time, Verdict::Stalled)
+            (head, head_time, if self.is_h2() { Verdict::Idle } else { Verdict::Stalled })
         };
         let until = since.saturating_add(patience);
         if now < until { Verdict::Wait(until.min(soon)) } else { over }
+    }
+}
+
+/// Notes whether something is held up: since when, or not any more.
+fn hold_up<T>(since: &AtomicU64, polled: &Poll<io::Result<T>>, now: impl FnOnce() -> u64) {
+    let is_held = since.load(Ordering::Relaxed) != NEVER;
+    match polled {
+        Poll::Pending if !is_held => since.store(now(), Ordering::Relaxed),
+        Poll::Ready(_) if is_held => since.store(NEVER, Ordering::Relaxed),
+        _ => {}
     }
 }
 
@@ -218,9 +265,10 @@ impl Drop for UnderWay {
     }
 }
 
-/// A stream that notes when bytes come.
+/// A stream that notes when bytes come, and when none can go.
 struct Watched<I> {
     io: I,
+    has_read: bool,
     activity: Arc<Activity>,
 }
 
@@ -232,6 +280,12 @@ impl<I: AsyncRead + Unpin> AsyncRead for Watched<I> {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let polled = Pin::new(&mut self.io).poll_read(context, buffer);
+        if !self.has_read && buffer.filled().len() > before {
+            self.has_read = true;
+            if buffer.filled().get(before..).is_some_and(|read| read.starts_with(PREFACE)) {
+                self.activity.silence.recognise_h2();
+            }
+        }
         if buffer.filled().len() > before && self.activity.silence.is_broken_by_bytes() {
             self.activity.silence.head_began(self.activity.now());
         }
@@ -245,11 +299,15 @@ impl<I: AsyncWrite + Unpin> AsyncWrite for Watched<I> {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write(context, bytes)
+        let polled = Pin::new(&mut self.io).poll_write(context, bytes);
+        hold_up(&self.activity.silence.unwritten, &polled, || self.activity.now());
+        polled
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_flush(context)
+        let polled = Pin::new(&mut self.io).poll_flush(context);
+        hold_up(&self.activity.silence.unflushed, &polled, || self.activity.now());
+        polled
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -261,7 +319,9 @@ impl<I: AsyncWrite + Unpin> AsyncWrite for Watched<I> {
         context: &mut Context<'_>,
         buffers: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write_vectored(context, buffers)
+        let polled = Pin::new(&mut self.io).poll_write_vectored(context, buffers);
+        hold_up(&self.activity.silence.unwritten, &polled, || self.activity.now());
+        polled
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -303,6 +363,9 @@ impl Service<Request<Incoming>> for Requests {
     type Future = Answer;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
+        if request.version() == Version::HTTP_2 {
+            self.activity.silence.recognise_h2();
+        }
         let under_way = UnderWay::begin(&self.activity);
         if request.uri().path() == "/healthz" && request.method() == Method::GET {
             let response = self.healthz(&request).map(|body| Answering { body, under_way });
@@ -358,9 +421,11 @@ impl hyper::body::Body for Answering {
 
 #[cfg(test)]
 mod tests {
-    use super::{Silence, Verdict};
+    use super::{Silence, Verdict, hold_up};
     use crate::http::Limits;
     use crate::settings::Server;
+    use std::io;
+    use std::task::Poll;
     use std::time::Duration;
 
     const SECOND: u64 = 1_000_000;
@@ -369,6 +434,7 @@ mod tests {
         let limits = Limits {
             header_time_max: Duration::from_secs(10),
             keep_alive: Duration::from_secs(75),
+            stall_max: Duration::from_secs(30),
             ..Limits::from(&Server::default())
         };
         silence.verdict(now, limits)
@@ -420,6 +486,35 @@ mod tests {
     #[test]
     fn an_idle_connection_is_closed_in_the_end() {
         assert_eq!(verdict(&idle_since(3 * SECOND), 78 * SECOND), Verdict::Idle);
+    }
+
+    #[test]
+    fn an_answer_that_is_not_taken_ends_the_connection_though_it_is_under_way() {
+        let silence = Silence::new();
+        silence.request_began();
+        let held = |polled: Poll<io::Result<usize>>, at| {
+            hold_up(&silence.unwritten, &polled, || at);
+        };
+        held(Poll::Pending, 100 * SECOND);
+        held(Poll::Pending, 110 * SECOND);
+        assert!(matches!(verdict(&silence, 129 * SECOND), Verdict::Wait(_)));
+        assert_eq!(verdict(&silence, 130 * SECOND), Verdict::Stalled);
+        held(Poll::Ready(Ok(1)), 130 * SECOND);
+        assert!(matches!(verdict(&silence, 500 * SECOND), Verdict::Wait(_)));
+        hold_up(&silence.unflushed, &Poll::<io::Result<()>>::Pending, || 500 * SECOND);
+        assert_eq!(verdict(&silence, 530 * SECOND), Verdict::Stalled);
+    }
+
+    #[test]
+    fn bytes_of_http2_begin_no_head_and_who_asks_nothing_is_idle() {
+        let silence = Silence::new();
+        silence.recognise_h2();
+        assert_eq!(verdict(&silence, 10 * SECOND), Verdict::Idle, "it gets a GOAWAY");
+        silence.request_began();
+        silence.request_ended(0);
+        assert!(!silence.is_broken_by_bytes(), "a ping is no request");
+        assert_eq!(verdict(&silence, 74 * SECOND), Verdict::Wait(75 * SECOND));
+        assert_eq!(verdict(&silence, 75 * SECOND), Verdict::Idle);
     }
 
     #[test]

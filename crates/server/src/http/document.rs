@@ -18,10 +18,10 @@ use utoipa::openapi::{ContentBuilder, InfoBuilder, LicenseBuilder, OpenApi, Ref,
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::events::StreamClosed;
+use super::events::{StreamClosed, dead};
 use super::front::{Door, Routes, front};
 use super::problem::{self, Problem, ProblemBody};
-use super::{App, events, house, stream, tokens};
+use super::{App, events, house, stream, streams, tokens};
 
 /// What every route that asks for a token may refuse.
 const GUARDED: &[Code] = &[
@@ -49,6 +49,12 @@ const CHANGE: &[Code] = &[
     Code::DiskFault,
 ];
 
+/// What a topic may be refused for.
+const TOPIC: &[Code] = &[Code::StreamsInvalid, Code::TopicNotFound];
+
+/// What a read may be refused for.
+const READ: &[Code] = &[Code::RequestMalformed, Code::Trimmed, Code::DiskFault];
+
 /// What each operation may refuse, by its id.
 const REFUSALS: &[(&str, &[&[Code]])] = &[
     ("home", &[]),
@@ -60,13 +66,21 @@ const REFUSALS: &[(&str, &[&[Code]])] = &[
     ("showLogs", &[GUARDED]),
     (
         "createEvent",
-        &[GUARDED, BODY, CHANGE, &[Code::EventInvalid, Code::EventsFull, Code::DiskLow]],
+        &[
+            GUARDED,
+            BODY,
+            CHANGE,
+            &[Code::EventInvalid, Code::EventsFull, Code::TopicNotFound, Code::DiskLow],
+        ],
     ),
     ("listEvents", &[GUARDED, &[Code::RequestMalformed]]),
     ("deleteEvents", &[GUARDED, CHANGE, &[Code::RequestMalformed]]),
     ("showEvent", &[GUARDED, &[Code::RequestMalformed, Code::EventNotFound]]),
     ("deleteEvent", &[GUARDED, CHANGE, &[Code::RequestMalformed, Code::EventNotFound]]),
     ("eventStats", &[GUARDED]),
+    ("listDeadLetters", &[GUARDED, &[Code::RequestMalformed]]),
+    ("retryDeadLetters", &[GUARDED, CHANGE, &[Code::RequestMalformed]]),
+    ("deleteDeadLetters", &[GUARDED, CHANGE, &[Code::RequestMalformed]]),
     (
         "streamEvents",
         &[
@@ -74,6 +88,45 @@ const REFUSALS: &[(&str, &[&[Code]])] = &[
             &[Code::RequestMalformed, Code::EventNotFound, Code::FilterTooLarge, Code::ServerBusy],
         ],
     ),
+    (
+        "createTopic",
+        &[
+            GUARDED,
+            BODY,
+            CHANGE,
+            &[Code::StreamsInvalid, Code::StreamsLimit, Code::TopicExists, Code::DiskLow],
+        ],
+    ),
+    ("listTopics", &[GUARDED, &[Code::RequestMalformed]]),
+    ("showTopic", &[GUARDED, TOPIC]),
+    ("alterTopic", &[GUARDED, BODY, CHANGE, TOPIC]),
+    ("growTopic", &[GUARDED, BODY, CHANGE, TOPIC, &[Code::StreamsLimit, Code::DiskLow]]),
+    ("deleteTopic", &[GUARDED, CHANGE, TOPIC]),
+    (
+        "produce",
+        &[
+            GUARDED,
+            BODY,
+            CHANGE,
+            TOPIC,
+            &[
+                Code::ChangeTooLarge,
+                Code::PartitionNotFound,
+                Code::StreamsLimit,
+                Code::SequenceReused,
+                Code::SequenceTooOld,
+                Code::StreamsQuota,
+                Code::DiskLow,
+            ],
+        ],
+    ),
+    ("registerProducer", &[GUARDED, BODY, CHANGE, &[Code::StreamsInvalid, Code::StreamsLimit]]),
+    ("readMessages", &[GUARDED, TOPIC, READ, &[Code::PartitionNotFound]]),
+    ("browseKey", &[GUARDED, TOPIC, READ]),
+    ("tailTopic", &[GUARDED, TOPIC, &[Code::RequestMalformed, Code::PartitionNotFound]]),
+    ("listScheduled", &[GUARDED, TOPIC, &[Code::RequestMalformed]]),
+    ("cancelScheduled", &[GUARDED, CHANGE, &[Code::RequestMalformed, Code::ScheduledNotFound]]),
+    ("streamStats", &[GUARDED]),
     ("listTokens", &[GUARDED]),
     ("createToken", &[GUARDED, BODY, CHANGE]),
     ("revokeToken", &[GUARDED, CHANGE, &[Code::TokenNotFound]]),
@@ -123,7 +176,19 @@ fn described() -> OpenApiRouter<Door> {
         .routes(routes!(events::list_events, events::create_event, events::delete_events))
         .routes(routes!(events::show_event, events::delete_event))
         .routes(routes!(events::event_stats))
+        .routes(routes!(dead::list_dead_letters, dead::delete_dead_letters))
+        .routes(routes!(dead::retry_dead_letters))
         .routes(routes!(stream::stream_events))
+        .routes(routes!(streams::list_topics, streams::create_topic))
+        .routes(routes!(streams::show_topic, streams::alter_topic, streams::delete_topic))
+        .routes(routes!(streams::grow_topic))
+        .routes(routes!(streams::browse_key, streams::produce))
+        .routes(routes!(streams::read_messages))
+        .routes(routes!(streams::tail_topic))
+        .routes(routes!(streams::list_scheduled))
+        .routes(routes!(streams::cancel_scheduled))
+        .routes(routes!(streams::register_producer))
+        .routes(routes!(streams::stream_stats))
         .routes(routes!(tokens::list_tokens, tokens::create_token))
         .routes(routes!(tokens::revoke_token))
         .routes(routes!(tokens::list_acts))
@@ -206,11 +271,11 @@ async fn wrong_method(method: Method, uri: Uri) -> Problem {
 mod tests {
     use super::{OPEN, REFUSALS, described, openapi, router};
     use crate::http::events::{
-        Deleted, Event, EventStats, NewEvent, Notified, Registered, StreamClosed,
+        Deleted, Event, EventStats, NewEvent, Notified, Registered, StreamClosed, dead,
     };
     use crate::http::house::{Ready, RoomState, Server};
     use crate::http::problem::{ProblemBody, status};
-    use crate::http::{App, tokens};
+    use crate::http::{App, streams, tokens};
     use crate::runtime::Readiness;
     use crate::settings::Settings;
     use crate::telemetry::{LogHandle, Metrics};
@@ -310,8 +375,24 @@ mod tests {
             let Some(example) = schema.get("example") else { continue };
             let decoded = match name.as_str() {
                 "Act" => decodes::<tokens::ActEntry>(example),
+                "Cancelled" => decodes::<streams::Cancelled>(example),
+                "Growth" => decodes::<streams::Growth>(example),
+                "MessagePage" => decodes::<streams::PageBody>(example),
+                "NewMessages" => decodes::<streams::NewMessages>(example),
+                "NewProducer" => decodes::<streams::NewProducer>(example),
+                "NewTopic" => decodes::<streams::NewTopic>(example),
+                "Producer" => decodes::<streams::ProducerExample>(example),
+                "ScheduledMessage" => decodes::<streams::ScheduledExample>(example),
+                "StoredMessages" => decodes::<streams::StoredBody>(example),
+                "StreamStats" => decodes::<streams::StreamStats>(example),
+                "TailClosed" => decodes::<streams::TailClosed>(example),
+                "Topic" => decodes::<streams::TopicExample>(example),
+                "TopicChange" => decodes::<streams::TopicChange>(example),
                 "CreatedToken" => decodes::<tokens::CreatedToken>(example),
                 "DamagedRange" => decodes::<crate::http::house::DamagedRange>(example),
+                "DeadLetter" => decodes::<dead::DeadLetter>(example),
+                "DeadLetterNumbers" => decodes::<dead::DeadLetterNumbers>(example),
+                "Published" => decodes::<crate::http::events::Published>(example),
                 "Deleted" => decodes::<Deleted>(example),
                 "Event" => decodes::<Event>(example),
                 "EventStats" => decodes::<EventStats>(example),

@@ -1,13 +1,17 @@
 //! `/v1/events`
 
+pub(super) mod dead;
 mod wire;
 
 use axum::extract::Path;
 use axum::extract::rejection::PathRejection;
 use handoff_events::{Id, Selection};
 use handoff_house::ActKind;
-use handoff_types::{Code, Sight};
+use handoff_streams::TopicName;
+use handoff_types::{Code, Room, Sight};
 
+#[cfg(test)]
+pub(super) use self::wire::Published;
 pub(super) use self::wire::{
     Deleted, Event, EventStats, NewEvent, Notified, OneEvent, Page, Registered, StreamClosed,
     StreamEnd,
@@ -45,7 +49,10 @@ pub(super) async fn create_event(
     Json(event): Json<NewEvent>,
 ) -> Result<Created<Registered>, Problem> {
     query.known(&[])?;
-    let registration = event.into_registration()?;
+    let (registration, topic) = event.into_registration()?;
+    if let Some(topic) = topic {
+        check_topic(&events, &topic)?;
+    }
     let registered = events.room.register(registration, events.sight.clone()).await;
     let registered = registered.map_err(|error| events.refuse(error))?;
     let location = format!("/v1/events/{}", registered.id);
@@ -112,11 +119,11 @@ pub(super) async fn delete_events(events: Events, query: Query) -> Result<Json<D
         let detail = "which? give `type` or `id`, as often as needed";
         return Err(Problem::new(Code::RequestMalformed, detail));
     }
-    let words = words(&selection);
+    let words = format!("by {}", words(&selection));
     let deleted = events.room.delete(selection, events.sight.clone()).await;
     // Many are deleted piece by piece, so some may be gone.
     let deleted = deleted.map_err(|error| events.refuse(error).unsure_if_fault())?;
-    note_deletion(&events, deleted.len(), &words).await;
+    note_deletion(&events, (deleted.len(), "event"), &words).await;
     Ok(Json(Deleted { version: V1, deleted: deleted.into_iter().map(Id::number).collect() }))
 }
 
@@ -157,6 +164,7 @@ pub(super) async fn delete_event(
     if deleted.is_empty() {
         return Err(Problem::new(Code::EventNotFound, format!("there is no event {id}")));
     }
+    note_deletion(&events, (deleted.len(), "event"), &format!("with the id {id}")).await;
     Ok(Json(Deleted { version: V1, deleted: vec![id.number()] }))
 }
 
@@ -173,6 +181,21 @@ pub(super) async fn event_stats(events: Events, query: Query) -> Result<Json<Eve
     }
     let stats = events.room.stats().await.map_err(|error| events.refuse(error))?;
     Ok(Json(stats.into()))
+}
+
+/// Whoever lets an event write to a topic must be allowed to, and the topic be there. What becomes
+/// of it later shows among the dead letters.
+fn check_topic(events: &Events, topic: &TopicName) -> Result<(), Problem> {
+    let sight = events.caller.sight(Room::Streams);
+    if !sight.is_some_and(|sight| sight.sees(topic.as_str())) {
+        let detail = format!("the token sees no topic `{topic}` to publish to");
+        return Err(Problem::new(Code::OutOfScope, detail));
+    }
+    let app = &events.door.app;
+    let streams = app.rooms().and_then(|rooms| rooms.streams.as_ref());
+    let streams = streams.ok_or_else(|| Problem::closed(app, Room::Streams))?;
+    let found = streams.visible(topic).map(drop);
+    found.map_err(|error| Problem::of(app, Room::Streams, error))
 }
 
 const ID: &str = "the id of an event: a number from 0 to 2147483647";
@@ -202,16 +225,17 @@ fn words(selection: &Selection) -> String {
     words
 }
 
-/// Whoever may do everything and deletes many at once has done something to remember. The
-/// deletion stands even if the note does not.
-async fn note_deletion(events: &Events, count: usize, words: &str) {
+/// Whoever may do everything and deletes has done something to remember. The deletion stands even
+/// if the note does not.
+async fn note_deletion(events: &Events, (count, noun): (usize, &str), words: &str) {
     if count == 0 || !events.caller.is_admin() {
         return;
     }
     let Some(house) = events.door.app.rooms().and_then(|rooms| rooms.house.as_ref()) else {
         return;
     };
-    let target = format!("{count} events by {words}");
+    let plural = if count == 1 { "" } else { "s" };
+    let target = format!("{count} {noun}{plural} {words}");
     if let Err(error) = house.note(ActKind::Deleted, &target, events.caller.name()).await {
         tracing::warn!(error = &error as &dyn std::error::Error, "an act could not be noted");
     }

@@ -120,7 +120,8 @@ fn check_media_type(headers: &HeaderMap) -> Result<(), Problem> {
     Err(Problem::new(Code::WrongMediaType, detail))
 }
 
-async fn read(request: Request, max: usize) -> Result<Bytes, Problem> {
+/// Reads a body up to a size.
+pub(super) async fn read(request: Request, max: usize) -> Result<Bytes, Problem> {
     let deadline = request.extensions().get::<Deadline>().copied();
     let too_large = || {
         let detail = format!("a body has at most {max} bytes");
@@ -155,7 +156,8 @@ fn is_too_large(error: &(dyn std::error::Error + 'static)) -> bool {
     error.is::<LengthLimitError>() || error.source().is_some_and(is_too_large)
 }
 
-fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
+/// Reads JSON.
+pub(super) fn decode<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Problem> {
     // Otherwise an array of the right values would pass for an object.
     if body.trim_ascii_start().first() == Some(&b'[') {
         return Err(Problem::new(Code::RequestInvalid, "the body is an array; it is an object"));
@@ -188,7 +190,7 @@ fn other_version(body: &[u8]) -> Option<String> {
     (version != 1).then(|| format!("version {version} is not known here; write \"version\":1"))
 }
 
-fn with_suggestion(words: String) -> String {
+pub(super) fn with_suggestion(words: String) -> String {
     let Some(rest) = words.strip_prefix("unknown field `") else { return words };
     let mut quoted = rest.split('`').step_by(2);
     let Some(unknown) = quoted.next() else { return words };

@@ -28,6 +28,7 @@ pub struct Problem {
     status: StatusCode,
     retry_after: Option<u32>,
     outcome: Outcome,
+    start: Option<u64>,
 }
 
 /// A refusal as it is written.
@@ -61,6 +62,9 @@ pub struct ProblemBody {
     /// `unknown` if what was asked may have happened all the same. Absent: nothing changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<OutcomeName>,
+    /// The first offset that is kept, if what was asked for is not any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<u64>,
 }
 
 /// What is known of a request that failed.
@@ -108,6 +112,11 @@ const TABLE: &[Said] = &[
         StatusCode::INTERNAL_SERVER_ERROR,
         "the data directory is unreadable",
     ),
+    said(
+        Code::DirectoryForbidden,
+        StatusCode::INTERNAL_SERVER_ERROR,
+        "the data directory is forbidden",
+    ),
     later(Code::DiskFault, StatusCode::SERVICE_UNAVAILABLE, "the disk failed", 5),
     later(Code::DiskLow, StatusCode::INSUFFICIENT_STORAGE, "the disk is nearly full", 30),
     said(Code::RequestMalformed, StatusCode::BAD_REQUEST, "the request cannot be read"),
@@ -126,8 +135,39 @@ const TABLE: &[Said] = &[
     said(Code::EventInvalid, StatusCode::UNPROCESSABLE_ENTITY, "the event is not valid"),
     said(Code::EventsFull, StatusCode::CONFLICT, "no more events are taken"),
     said(Code::FilterTooLarge, StatusCode::UNPROCESSABLE_ENTITY, "the filter is too large"),
+    said(Code::TopicNotFound, StatusCode::NOT_FOUND, "there is no such topic"),
+    said(Code::TopicExists, StatusCode::CONFLICT, "there is such a topic already"),
+    said(Code::PartitionNotFound, StatusCode::NOT_FOUND, "there is no such partition"),
+    said(
+        Code::StreamsInvalid,
+        StatusCode::UNPROCESSABLE_ENTITY,
+        "the request to streams is not valid",
+    ),
+    said(Code::StreamsLimit, StatusCode::CONFLICT, "no more are taken"),
+    said(Code::SequenceReused, StatusCode::CONFLICT, "the sequence is used already"),
+    said(Code::SequenceTooOld, StatusCode::CONFLICT, "the sequence is too old"),
+    said(Code::ScheduledNotFound, StatusCode::NOT_FOUND, "no such message waits"),
+    later(Code::StreamsQuota, StatusCode::TOO_MANY_REQUESTS, "too much at once", 1),
     later(Code::ServerBusy, StatusCode::SERVICE_UNAVAILABLE, "the server is busy", 1),
     later(Code::ServerStopping, StatusCode::SERVICE_UNAVAILABLE, "the server is stopping", 5),
+    said(Code::PortTaken, StatusCode::INTERNAL_SERVER_ERROR, "the port is taken"),
+    said(Code::AddressUnusable, StatusCode::INTERNAL_SERVER_ERROR, "the address cannot be used"),
+    said(
+        Code::CertificateUnusable,
+        StatusCode::INTERNAL_SERVER_ERROR,
+        "the certificate cannot be used",
+    ),
+    said(Code::AuthRequired, StatusCode::INTERNAL_SERVER_ERROR, "others could do everything"),
+    said(
+        Code::BootstrapUnusable,
+        StatusCode::INTERNAL_SERVER_ERROR,
+        "the first token cannot be made",
+    ),
+    said(
+        Code::ConfigInvalid,
+        StatusCode::INTERNAL_SERVER_ERROR,
+        "the configuration cannot be used",
+    ),
     later(Code::RoomOff, StatusCode::SERVICE_UNAVAILABLE, "the room is not open", 1),
     said(Code::Internal, StatusCode::INTERNAL_SERVER_ERROR, "the server made a mistake"),
 ];
@@ -159,7 +199,7 @@ impl Problem {
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
         let Said { status, retry_after, .. } = look_up(code);
         let outcome = Outcome::NotApplied;
-        Self { code, detail: detail.into(), status, retry_after, outcome }
+        Self { code, detail: detail.into(), status, retry_after, outcome, start: None }
     }
 
     /// The answer did not come in time.
@@ -184,6 +224,12 @@ impl Problem {
     /// Some of it may have happened before something failed.
     pub(super) fn unsure_if_fault(self) -> Self {
         if self.status.is_server_error() { self.unsure() } else { self }
+    }
+
+    /// What was asked for is not kept any more; from here on it is.
+    pub(super) fn trimmed(start: u64) -> Self {
+        let detail = format!("this is not kept any more; offset {start} is the first that is");
+        Self { start: Some(start), ..Self::new(Code::Trimmed, detail) }
     }
 
     fn unsure(mut self) -> Self {
@@ -229,6 +275,10 @@ impl Problem {
             RoomError::Filter(FilterError::TooLarge(_)) => Code::FilterTooLarge,
             RoomError::House(House::NoToken(_)) => Code::TokenNotFound,
             RoomError::House(House::Invalid(_) | House::Full(_)) => Code::RequestInvalid,
+            RoomError::Stream(refusal) => stream_code(&refusal),
+            RoomError::Quota { seconds, .. } => {
+                return Self { retry_after: Some(seconds), ..Self::new(Code::StreamsQuota, words) };
+            }
             RoomError::Journal(refused) => refused.code(),
             RoomError::Lost(lost) => return Self::lost(&lost),
             RoomError::DiskLow { .. } => Code::DiskLow,
@@ -241,7 +291,7 @@ impl Problem {
 
     /// Writes it, into an answer that may have headers already.
     pub(super) fn write(self, mut response: Response, request_id: &str) -> Response {
-        let Self { code, detail, status, retry_after, outcome } = self;
+        let Self { code, detail, status, retry_after, outcome, start } = self;
         let unknown = outcome == Outcome::Unknown;
         let body = ProblemBody {
             kind: format!("urn:handoff:error:{code}"),
@@ -252,6 +302,7 @@ impl Problem {
             remedy: code.remedy().to_owned(),
             request_id: request_id.to_owned(),
             outcome: unknown.then_some(OutcomeName::Unknown),
+            start,
         };
         *response.status_mut() = status;
         let headers = response.headers_mut();
@@ -264,6 +315,21 @@ impl Problem {
         }
         *response.body_mut() = Body::from(serde_json::to_vec(&body).unwrap_or_default());
         response
+    }
+}
+
+/// The code of what the streams room refuses.
+fn stream_code(refusal: &handoff_streams::Refusal) -> Code {
+    use handoff_streams::Refusal;
+    match refusal {
+        Refusal::NoTopic(_) => Code::TopicNotFound,
+        Refusal::TopicExists(_) => Code::TopicExists,
+        Refusal::NoPartition { .. } => Code::PartitionNotFound,
+        Refusal::Limit(_) => Code::StreamsLimit,
+        Refusal::SequenceReused { .. } => Code::SequenceReused,
+        Refusal::SequenceTooOld { .. } => Code::SequenceTooOld,
+        Refusal::NoScheduled(_) => Code::ScheduledNotFound,
+        _ => Code::StreamsInvalid,
     }
 }
 
@@ -315,7 +381,8 @@ mod tests {
     fn who_is_told_to_come_again_is_told_when() {
         for said in TABLE {
             if said.retry_after.is_some() {
-                assert!(said.status.is_server_error(), "{}", said.code);
+                let later = said.status.is_server_error() || said.status.as_u16() == 429;
+                assert!(later, "{}", said.code);
             }
         }
     }
@@ -392,6 +459,40 @@ mod tests {
             let problem = of(&app, error);
             assert_eq!((problem.code, problem.detail), (code, words));
         }
+    }
+
+    #[test]
+    fn what_the_streams_room_refuses_has_its_code() {
+        use handoff_streams::{PartitionId, Place, Refusal, ScheduledId, TopicName};
+        let app = app();
+        let name = || "orders".parse::<TopicName>().unwrap();
+        let text = || "x".to_owned();
+        let place = Place::At(PartitionId::default(), 7);
+        for (refusal, code) in [
+            (Refusal::NoTopic(name()), Code::TopicNotFound),
+            (Refusal::TopicExists(name()), Code::TopicExists),
+            (Refusal::Partitions(text()), Code::StreamsInvalid),
+            (
+                Refusal::NoPartition { topic: name(), partition: 2, count: 2 },
+                Code::PartitionNotFound,
+            ),
+            (Refusal::Limit(text()), Code::StreamsLimit),
+            (Refusal::Message { number: 0, why: text() }, Code::StreamsInvalid),
+            (Refusal::Empty, Code::StreamsInvalid),
+            (Refusal::SequenceReused { sequence: 1, place }, Code::SequenceReused),
+            (Refusal::SequenceTooOld { sequence: 1, floor: 2 }, Code::SequenceTooOld),
+            (Refusal::SequenceRange, Code::StreamsInvalid),
+            (Refusal::ScopeFixed("x"), Code::StreamsInvalid),
+            (Refusal::NoScheduled(ScheduledId(1)), Code::ScheduledNotFound),
+            (Refusal::TooFarAhead { number: 0, hours: 1 }, Code::StreamsInvalid),
+        ] {
+            let words = refusal.to_string();
+            let problem = of(&app, refusal);
+            assert_eq!((problem.code, problem.detail), (code, words));
+        }
+        let quota = of(&app, RoomError::Quota { rate: 5, seconds: 9 });
+        assert_eq!((quota.code, quota.retry_after), (Code::StreamsQuota, Some(9)));
+        assert_eq!(Problem::trimmed(7).start, Some(7));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use handoff_types::Wall;
 use jiff::Timestamp;
 
 /// A time as text. What the calendar does not know becomes its last day.
-pub(super) fn stamp(wall: Wall) -> String {
+pub(crate) fn stamp(wall: Wall) -> String {
     let last = if wall.0 < 0 { Timestamp::MIN } else { Timestamp::MAX };
     Timestamp::from_microsecond(wall.0).unwrap_or(last).to_string()
 }

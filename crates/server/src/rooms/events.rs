@@ -15,6 +15,7 @@
 mod held;
 mod mailbox;
 mod outbox;
+mod publishing;
 mod releases;
 mod task;
 
@@ -25,7 +26,8 @@ use std::task::Poll;
 
 use bytes::Bytes;
 use handoff_events::{
-    EventView, Filter, Id, Notification, Registered, Registration, Selection, Totals,
+    EventView, Filter, Id, LetterView, Letters, Notification, Registered, Registration, Selection,
+    Totals,
 };
 use handoff_log::journal::Lost;
 use handoff_types::{Outcome, Sight};
@@ -68,6 +70,10 @@ pub struct Stats {
     pub sessions: u64,
     /// Late occurrences held for whoever subscribes soon.
     pub held: u64,
+    /// Occurrences that wait for their topics.
+    pub publish_waiting: u64,
+    /// Dead letters there are.
+    pub dead_letters: u64,
     /// Since the data directory was made.
     pub totals: Totals,
     /// Sessions closed because they did not read, since start.
@@ -204,6 +210,80 @@ impl EventsRoom {
         match self.ask(Question::View(id, sight), None).await? {
             Reply::View(view) => Ok(*view),
             other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Dead letters in sight from a number on, the oldest first, at most `limit`.
+    ///
+    /// # Errors
+    /// When the room is closed.
+    ///
+    /// # Cancel safety
+    /// Changes nothing.
+    pub async fn dead_letters(
+        &self,
+        sight: Sight,
+        from: u64,
+        limit: usize,
+    ) -> Result<Vec<LetterView>, RoomError> {
+        match self.ask(Question::DeadLetters { sight, from, limit }, None).await? {
+            Reply::DeadLetters(letters) => Ok(letters),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Hands dead letters over to their topics again, and gives which those are, ascending.
+    ///
+    /// # Errors
+    /// As [`Self::register`].
+    ///
+    /// # Cancel safety
+    /// Dropped, some may be handed over all the same.
+    pub async fn retry_letters(
+        &self,
+        letters: Letters,
+        sight: Sight,
+    ) -> Result<Vec<u64>, RoomError> {
+        self.letters(letters, |letters| Question::RetryLetters(letters, sight.clone())).await
+    }
+
+    /// Deletes dead letters, and gives which those were, ascending.
+    ///
+    /// # Errors
+    /// As [`Self::register`].
+    ///
+    /// # Cancel safety
+    /// Dropped, some of it may be deleted all the same.
+    pub async fn delete_letters(
+        &self,
+        letters: Letters,
+        sight: Sight,
+    ) -> Result<Vec<u64>, RoomError> {
+        self.letters(letters, |letters| Question::DeleteLetters(letters, sight.clone())).await
+    }
+
+    /// Piece by piece; a letter that dies meanwhile may be among them.
+    async fn letters(
+        &self,
+        mut letters: Letters,
+        question: impl Fn(Letters) -> Question,
+    ) -> Result<Vec<u64>, RoomError> {
+        let mut all = Vec::new();
+        loop {
+            let Reply::Letters { numbers, more } =
+                self.ask(question(letters.clone()), None).await?
+            else {
+                return Err(RoomError::Closed("the room answered something else".to_owned()));
+            };
+            let last = numbers.last().copied();
+            all.extend(numbers);
+            let Some(next) = last.filter(|_| more).and_then(|last| last.checked_add(1)) else {
+                return Ok(all);
+            };
+            match &mut letters {
+                Letters::From(from) => *from = next,
+                Letters::These(numbers) => numbers.retain(|number| *number >= next),
+            }
         }
     }
 

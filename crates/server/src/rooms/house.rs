@@ -110,6 +110,11 @@ impl HouseRoom {
         self.keys.find(digest).filter(|token| !token.is_expired(self.clock.wall()))
     }
 
+    /// Whether any token opens anything.
+    pub(crate) fn has_keys(&self) -> bool {
+        self.keys.any(|token| !token.is_expired(self.clock.wall()))
+    }
+
     /// All tokens.
     ///
     /// # Errors

@@ -283,9 +283,8 @@ impl Taking {
             return Ok(Some(LOOK));
         };
         let high = outcome?.sequence;
-        if !host.bulk().has(high) {
-            host.bulk().copy(usize::MAX)?;
-            host.bulk().sync()?;
+        if !host.bulk().want(high)? {
+            return Ok(Some(LOOK));
         }
         match self.orders.as_ref().map(|orders| orders.try_send(Order::Finish(now))) {
             Some(Err(TrySendError::Full(_))) => Ok(Some(LOOK)),

@@ -15,6 +15,7 @@ use handoff_log::directory::{Directory, Lock};
 use handoff_log::journal::{Journal, Opened, Options, Report, Threaded};
 use handoff_log::segments::{self, Segments};
 use handoff_store_embedded::{Host, LoadError, Loading, Loads, Persist, open_journal};
+use handoff_streams::Streams;
 use handoff_types::{Now, Room};
 
 use super::start_error::{StartError, absolute};
@@ -37,6 +38,8 @@ pub struct Foundation {
     pub house: Found<House>,
     /// Events.
     pub events: Found<Events>,
+    /// Topics.
+    pub streams: Found<Streams>,
     /// What recovery found.
     pub report: Report,
     /// Dropped last: until then no other process opens the directory.
@@ -85,7 +88,8 @@ impl Foundation {
         let data_dir = absolute(&settings.server.data_dir);
         let (directory, lock) = Directory::open_locked(&data_dir, dice::fresh()?)
             .map_err(|error| StartError::directory(&data_dir, error))?;
-        let ReadBack { opened, report, house, events, clock } = read(&directory, settings)?;
+        let ReadBack { opened, report, house, events, streams, clock } =
+            read(&directory, settings)?;
         if settings.auth.enabled
             && let Read::Closed(why) = &house
         {
@@ -104,6 +108,7 @@ impl Foundation {
             dice: Dice::new()?,
             house: furnish.room(house),
             events: furnish.room(events),
+            streams: furnish.room(streams),
             report,
             lock,
         })
@@ -142,6 +147,7 @@ struct ReadBack {
     report: Report,
     house: Read<House>,
     events: Read<Events>,
+    streams: Read<Streams>,
     /// The latest time the directory knows of.
     clock: Option<Now>,
 }
@@ -208,17 +214,23 @@ fn read(directory: &Directory, settings: &Settings) -> Result<ReadBack, StartErr
             true => Read::<Events>::begin(directory, &closed),
             false => Read::Off,
         };
+        let mut streams = match settings.streams.enabled {
+            true => Read::<Streams>::begin(directory, &closed),
+            false => Read::Off,
+        };
         let mut rooms: Vec<&mut dyn Loads> =
-            [house.loads(), events.loads()].into_iter().flatten().collect();
+            [house.loads(), events.loads(), streams.loads()].into_iter().flatten().collect();
         let limits = settings.log.limits.clone();
         let options = Options { limits, directory: directory.id, entropy: dice::fresh()? };
         let (opened, report, failed) = open_journal(directory, options, &mut rooms)
             .map_err(|error| StartError::journal(&data_dir, error))?;
         if failed.is_empty() {
             let (house, events) = (house.or_closed_by(&report), events.or_closed_by(&report));
-            let known = [report.clock, house.clock(directory), events.clock(directory)];
-            let clock = known.into_iter().flatten().max_by_key(|now| now.steady);
-            return Ok(ReadBack { opened, report, house, events, clock });
+            let streams = streams.or_closed_by(&report);
+            let rooms = [house.clock(directory), events.clock(directory), streams.clock(directory)];
+            let known = rooms.into_iter().chain([report.clock]);
+            let clock = known.flatten().max_by_key(|now| now.steady);
+            return Ok(ReadBack { opened, report, house, events, streams, clock });
         }
         let before = closed.len();
         closed.extend(failed.iter().filter_map(|error| match error {

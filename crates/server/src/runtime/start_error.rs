@@ -129,14 +129,14 @@ impl StartError {
             Self::DiskFull { .. } => Code::DiskFull,
             Self::Directory(error) => error.code(),
             Self::Journal(error) => error.code(),
-            Self::Rights { .. } | Self::Segments(_) => Code::DiskFault,
+            Self::Rights { .. } => Code::DirectoryForbidden,
+            Self::Segments(_) => Code::DiskFault,
             Self::House { .. } => Code::RoomDamaged,
-            Self::Exposed { .. }
-            | Self::Taken { .. }
-            | Self::Listen { .. }
-            | Self::NoCertificate { .. }
-            | Self::Tls(_)
-            | Self::Bootstrap(_) => Code::RequestInvalid,
+            Self::Exposed { .. } => Code::AuthRequired,
+            Self::Taken { .. } => Code::PortTaken,
+            Self::Listen { .. } => Code::AddressUnusable,
+            Self::NoCertificate { .. } | Self::Tls(_) => Code::CertificateUnusable,
+            Self::Bootstrap(_) => Code::BootstrapUnusable,
             Self::Chance(_) | Self::System { .. } => Code::Internal,
         }
     }

@@ -4,8 +4,9 @@
 //! |---|---|
 //! | certificates, for connections from now on | `server.data_dir`, `server.listen`, `server.log_format` |
 //! | `server.log_level`, `server.access_log`, `server.slow_ms` | switching TLS on or off |
-//! | limits of HTTP, for connections from now on | `log.*` |
+//! | limits of HTTP, and of greetings to sevent, for connections from now on | `log.*` |
 //! | `server.disk_free_min`, `server.stop_secs_max` | `auth.*` |
+//! | `streams.*`, for requests from now on | `streams.enabled`, `[[streams.topic]]` |
 //! | `events.*`, for registrations and sessions from now on | `events.enabled`, `.listen`, `.tls`, `.answers_bytes_max` |
 
 use crate::settings::Settings;
@@ -30,6 +31,8 @@ pub(super) fn needs_restart(old: &Settings, new: &Settings) -> Vec<&'static str>
         ("events.listen", old.events.listen != new.events.listen),
         ("events.tls", old.events.tls != new.events.tls),
         ("events.answers_bytes_max", old.events.answers_bytes_max != new.events.answers_bytes_max),
+        ("streams.enabled", old.streams.enabled != new.streams.enabled),
+        ("streams.topic", old.streams.topics != new.streams.topics),
     ];
     differs.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
 }

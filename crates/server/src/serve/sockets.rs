@@ -25,7 +25,7 @@ pub(super) struct Sockets {
 /// for.
 pub(super) fn check(settings: &Settings) -> Result<Option<Certificates>, StartError> {
     for (key, address) in addresses(settings) {
-        if !address.ip().is_loopback() && !settings.auth.enabled {
+        if !address.ip().to_canonical().is_loopback() && !settings.auth.enabled {
             return Err(StartError::Exposed { key, address });
         }
     }

@@ -14,7 +14,8 @@
 //!   sessions share, and given back when the answer is out. While there is none the session is not
 //!   read. One session may hold a share of it only.
 //! * Who does not read is closed: when its line is full, and when nothing of what is ready for it
-//!   could be written for [`Parts::stall_max`](super::Parts::stall_max).
+//!   could be written for [`Parts::stall_max`](super::Parts::stall_max). Who holds memory that
+//!   others wait for must take [`ANSWERED_BYTES_MIN`] in that time, or everything there is.
 //! * A client may close its side after its requests and still gets every answer. The session then
 //!   ends.
 
@@ -47,6 +48,10 @@ const REQUESTS_MAX: usize = 256;
 /// How long a session that was closed here may take to close its side: closed with something
 /// unread, the kernel would take back what was written last.
 const FAREWELL: Duration = Duration::from_secs(1);
+
+/// What a session that holds memory takes at least in each [`Parts::stall_max`](super::Parts::stall_max):
+/// 2 KiB a second with the usual 30 s, so that the longest list is out within the hour.
+const ANSWERED_BYTES_MIN: usize = 64 << 10;
 
 /// What a decoded request takes at most for each octet of it: a list of empty strings.
 const DECODED_FACTOR: usize = size_of::<String>();
@@ -93,6 +98,8 @@ pub(super) struct Connection {
     caller: Option<Caller>,
     /// Until when the next thing must have happened, if there is such a bound.
     alarm: Option<Pin<Box<Sleep>>>,
+    /// What was written since the alarm was set.
+    taken: usize,
     stage: Stage,
 }
 
@@ -143,12 +150,13 @@ impl Connection {
             filter_bytes: 0,
             caller: None,
             alarm: None,
+            taken: 0,
             stage: Stage::Stranger,
         };
         match connection.door.gate.admit(None) {
             Ok(caller) => connection.welcome(caller.sight(Room::Events)),
             Err(_) => {
-                connection.alarm = Some(Box::pin(sleep(connection.door.greeting_max)));
+                connection.alarm = Some(Box::pin(sleep(connection.door.greeting_max())));
                 false
             }
         };
@@ -222,17 +230,29 @@ impl Connection {
                     Poll::Ready(Ok(())) | Poll::Pending => progress,
                 };
             }
-            let wire = &mut self.wire;
-            match self.output.poll_write(|slices| wire.poll_write(context, slices)) {
+            let (wire, taken) = (&mut self.wire, &mut self.taken);
+            let written = self.output.poll_write(|slices| {
+                wire.poll_write(context, slices).map_ok(|count| {
+                    *taken += count;
+                    count
+                })
+            });
+            match written {
                 Poll::Ready(Ok(freed)) => {
+                    let wanted = if self.reserved > 0 { ANSWERED_BYTES_MIN } else { 1 };
+                    if self.output.is_empty() || self.taken >= wanted {
+                        self.alarm.take_if(|_| self.stage == Stage::Session);
+                    }
                     self.release(freed);
-                    self.alarm.take_if(|_| self.stage == Stage::Session);
                     progress = Progress::Made;
                 }
                 Poll::Ready(Err(_)) => return Progress::Over,
                 Poll::Pending => {
                     let stall_max = self.door.stall_max;
-                    self.alarm.get_or_insert_with(|| Box::pin(sleep(stall_max)));
+                    if self.alarm.is_none() {
+                        self.alarm = Some(Box::pin(sleep(stall_max)));
+                        self.taken = 0;
+                    }
                     return progress;
                 }
             }

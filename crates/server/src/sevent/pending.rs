@@ -156,6 +156,10 @@ fn answer(reply: Reply) -> Answer {
         Reply::Ids { ids, .. } => {
             Answer::ListedEvents { ids: ids.into_iter().map(wire_id).collect() }
         }
-        Reply::Done | Reply::Views { .. } | Reply::Stats(_) => Answer::FilterUpdated,
+        Reply::Done
+        | Reply::Views { .. }
+        | Reply::DeadLetters(_)
+        | Reply::Letters { .. }
+        | Reply::Stats(_) => Answer::FilterUpdated,
     }
 }

@@ -46,7 +46,13 @@ pub(super) fn filter(filter: Filter) -> Answer {
 
 pub(super) fn registration(event: Event, types: Vec<String>) -> Result<Registration, RoomError> {
     let schedule = Schedule::every_secs(event.period).map_err(Refusal::from)?;
-    Ok(Registration { description: event.description, types, schedule, repeat: event.repeat })
+    Ok(Registration {
+        description: event.description,
+        types,
+        schedule,
+        repeat: event.repeat,
+        publish: None,
+    })
 }
 
 pub(super) fn selection(Selection { ids, types }: Selection) -> RoomSelection {

@@ -20,6 +20,7 @@ use tokio::time::Instant;
 use super::names::{self, Named};
 use super::process::Process;
 use crate::rooms::events::{EventsRoom, Stats};
+use crate::rooms::streams::{self, StreamsRoom};
 
 /// What media type the text of [`Metrics::scrape`] is.
 pub const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -39,6 +40,7 @@ pub struct Metrics {
     registry: Registry,
     begun: Instant,
     http: HttpMetrics,
+    streams: StreamMetrics,
     notified: Counter,
     lateness: Histogram,
     log: OnceLock<Weak<Threaded>>,
@@ -78,6 +80,23 @@ pub struct HttpMetrics {
     pub panics: Counter,
     /// Requests with a proxy's headers while auth is off.
     pub proxied: Counter,
+}
+
+/// What is counted of messages. No topic has a label of its own: there may be 10,000 of them.
+#[derive(Clone, Debug, Default)]
+pub struct StreamMetrics {
+    messages: Counter,
+    duplicates: Counter,
+    bytes: Counter,
+}
+
+impl StreamMetrics {
+    /// A request was stored: so many messages, so many of which were there already, and its bytes.
+    pub fn stored(&self, messages: usize, duplicates: usize, bytes: usize) {
+        self.messages.inc_by(messages as u64);
+        self.duplicates.inc_by(duplicates as u64);
+        self.bytes.inc_by(bytes as u64);
+    }
 }
 
 /// Which request. Every value is of a closed set.
@@ -133,6 +152,7 @@ impl Metrics {
             panics: Counter::default(),
             proxied: Counter::default(),
         };
+        let streams = StreamMetrics::default();
         let (notified, lateness) = (Counter::default(), Histogram::new(LATENESS_BUCKETS));
         let build = Info::new(Build { version });
         put(&mut registry, names::BUILD, build);
@@ -146,12 +166,16 @@ impl Metrics {
         put(&mut registry, names::HTTP_STREAMS, http.streams.clone());
         put(&mut registry, names::HTTP_PANICS, http.panics.clone());
         put(&mut registry, names::HTTP_PROXIED, http.proxied.clone());
+        put(&mut registry, names::STREAMS_MESSAGES, streams.messages.clone());
+        put(&mut registry, names::STREAMS_DUPLICATES, streams.duplicates.clone());
+        put(&mut registry, names::STREAMS_BYTES, streams.bytes.clone());
         put(&mut registry, names::EVENTS_NOTIFIED, notified.clone());
         put(&mut registry, names::EVENTS_LATENESS, lateness.clone());
         Self {
             registry,
             begun: Instant::now(),
             http,
+            streams,
             notified,
             lateness,
             log: OnceLock::new(),
@@ -163,6 +187,12 @@ impl Metrics {
     #[must_use]
     pub fn http(&self) -> &HttpMetrics {
         &self.http
+    }
+
+    /// What is counted of messages.
+    #[must_use]
+    pub fn streams(&self) -> &StreamMetrics {
+        &self.streams
     }
 
     /// An occurrence was given to this many sessions, this long after it was due.
@@ -195,12 +225,20 @@ impl Metrics {
     }
 
     /// Everything as text. What rooms own is asked of them now.
-    pub async fn scrape(&self, events: Option<&EventsRoom>) -> String {
-        let stats = match events {
+    pub async fn scrape(
+        &self,
+        events: Option<&EventsRoom>,
+        streams: Option<&StreamsRoom>,
+    ) -> String {
+        let events = match events {
             Some(room) => room.stats().await.ok(),
             None => None,
         };
-        let seen = self.seen(stats);
+        let streams = match streams {
+            Some(room) => room.stats().await.ok(),
+            None => None,
+        };
+        let seen = self.seen(events, streams);
         let mut text = String::with_capacity(8192);
         let written = encode_registry(&mut text, &self.registry)
             .and_then(|()| encode_registry(&mut text, &seen))
@@ -210,12 +248,15 @@ impl Metrics {
     }
 
     /// What is not counted here but looked at.
-    fn seen(&self, events: Option<Stats>) -> Registry {
+    fn seen(&self, events: Option<Stats>, streams: Option<streams::Stats>) -> Registry {
         let mut registry = Registry::default();
         let seen = &mut registry;
         put(seen, names::UPTIME, ConstGauge::new(self.uptime().as_secs_f64()));
         if let Some(stats) = events {
             put_events(seen, stats);
+        }
+        if let Some(stats) = streams {
+            put_streams(seen, stats);
         }
         if let Some(journal) = self.log.get().and_then(Weak::upgrade) {
             put_log(seen, &journal);
@@ -267,7 +308,23 @@ fn put_events(seen: &mut Registry, stats: Stats) {
     put(seen, names::EVENTS_FINISHED, ConstCounter::new(stats.totals.finished));
     put(seen, names::EVENTS_OCCURRED, ConstCounter::new(stats.totals.occurred));
     put(seen, names::EVENTS_SKIPPED, ConstCounter::new(stats.totals.skipped));
+    put(seen, names::EVENTS_PUBLISH_WAITING, gauge(stats.publish_waiting));
+    put(seen, names::EVENTS_DEAD_LETTERS, gauge(stats.dead_letters));
+    put(seen, names::EVENTS_PUBLISHED, ConstCounter::new(stats.totals.published));
+    put(seen, names::EVENTS_DEAD, ConstCounter::new(stats.totals.dead));
+    put(seen, names::EVENTS_DROPPED, ConstCounter::new(stats.totals.dropped));
     put(seen, names::EVENTS_SLOW_SESSIONS, ConstCounter::new(stats.slow_sessions));
+}
+
+fn put_streams(seen: &mut Registry, stats: streams::Stats) {
+    let counts = stats.counts;
+    put(seen, names::STREAMS_TOPICS, gauge(counts.topics as u64));
+    put(seen, names::STREAMS_PARTITIONS, gauge(counts.partitions as u64));
+    put(seen, names::STREAMS_PRODUCERS, gauge(counts.producers as u64));
+    put(seen, names::STREAMS_SCHEDULED, gauge(counts.scheduled as u64));
+    put(seen, names::STREAMS_SCHEDULED_BYTES, gauge(counts.scheduled_bytes as u64));
+    put(seen, names::STREAMS_WAITING, gauge(stats.waiting_readers as u64));
+    put(seen, names::STREAMS_UNMOVED, gauge(stats.unmoved_bytes));
 }
 
 #[expect(clippy::cast_precision_loss, reason = "an average is rounded anyway")]
@@ -309,7 +366,7 @@ mod tests {
         metrics.http().answered(labels, Duration::from_millis(2));
         metrics.told(3, Duration::from_millis(4));
         metrics.watch_disk(|| Some(DiskSpace { free: 7, min: 5 }));
-        let text = metrics.scrape(None).await;
+        let text = metrics.scrape(None, None).await;
         let lines = lines(&text);
         for line in [
             "handoff_build_info{version=\"9.9.9\"} 1",
@@ -326,7 +383,7 @@ mod tests {
 
     #[tokio::test]
     async fn every_metric_has_its_help_and_stands_once() {
-        let text = Metrics::new("1").scrape(None).await;
+        let text = Metrics::new("1").scrape(None, None).await;
         let mut described: Vec<&str> = text
             .lines()
             .filter_map(|line| line.strip_prefix("# TYPE "))

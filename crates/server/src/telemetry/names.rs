@@ -70,9 +70,59 @@ pub const EVENTS_LATENESS: Named = (
     "handoff_events_lateness_seconds",
     "time from when an occurrence was due until it was given to sessions, durable",
 );
+/// Gauge.
+pub const EVENTS_PUBLISH_WAITING: Named =
+    ("handoff_events_publish_waiting", "occurrences that wait for their topics");
+/// Gauge.
+pub const EVENTS_DEAD_LETTERS: Named =
+    ("handoff_events_dead_letters", "occurrences that did not come to their topics");
+/// Counter.
+pub const EVENTS_PUBLISHED: Named =
+    ("handoff_events_published", "occurrences published since the data directory was made");
+/// Counter.
+pub const EVENTS_DEAD: Named = (
+    "handoff_events_dead",
+    "occurrences that became dead letters since the data directory was made",
+);
+/// Counter.
+pub const EVENTS_DROPPED: Named = (
+    "handoff_events_dead_dropped",
+    "dead letters dropped since the data directory was made, because there were too many",
+);
 /// Counter.
 pub const EVENTS_SLOW_SESSIONS: Named =
     ("handoff_events_slow_sessions", "sessions closed since start because they did not read");
+
+/// Counter.
+pub const STREAMS_MESSAGES: Named =
+    ("handoff_streams_messages", "messages stored or scheduled since start, over HTTP");
+/// Counter.
+pub const STREAMS_DUPLICATES: Named =
+    ("handoff_streams_duplicates", "messages that were stored already when they came again");
+/// Counter.
+pub const STREAMS_BYTES: Named =
+    ("handoff_streams_received_bytes", "bytes of requests whose messages were stored");
+/// Gauge.
+pub const STREAMS_TOPICS: Named = ("handoff_streams_topics", "topics there are");
+/// Gauge.
+pub const STREAMS_PARTITIONS: Named = ("handoff_streams_partitions", "partitions of all topics");
+/// Gauge.
+pub const STREAMS_PRODUCERS: Named = ("handoff_streams_producers", "producers that are remembered");
+/// Gauge.
+pub const STREAMS_SCHEDULED: Named =
+    ("handoff_streams_scheduled", "messages that wait for their time");
+/// Gauge.
+pub const STREAMS_SCHEDULED_BYTES: Named =
+    ("handoff_streams_scheduled_bytes", "bytes of messages that wait for their time");
+/// Gauge.
+pub const STREAMS_WAITING: Named =
+    ("handoff_streams_waiting_readers", "readers that wait for more, tails included");
+
+/// Gauge.
+pub const STREAMS_UNMOVED: Named = (
+    "handoff_streams_unmoved_bytes",
+    "bytes of messages on their way from the journal to segments",
+);
 
 /// Counter.
 pub const LOG_ROUNDS: Named =

@@ -79,6 +79,7 @@ impl Rented {
             settings: settings.events.clone(),
             watermark: Watermark::new(Path::new("/"), Some(0)).unwrap(),
             metrics: Arc::new(Metrics::new("0")),
+            topics: None,
         });
         timeout(PATIENCE, work.resumed()).await.unwrap();
         Self { room, journal, work, lock: None }
@@ -109,6 +110,7 @@ impl Rented {
             types: vec![name.to_owned()],
             schedule: Schedule::Every(Span::from_secs(secs).into()),
             repeat,
+            publish: None,
         };
         let registered = self.room.register(registration, Sight::All).await?;
         Ok(i32::try_from(registered.id.number()).unwrap())

@@ -8,9 +8,10 @@ use handoff_server::auth::Gatekeeper;
 use handoff_server::sevent::{self, Parts};
 use handoff_sevent::{Answer, Event, Frames, Request};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet, yield_now};
-use tokio::time::timeout;
+use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::room::{PATIENCE, Rented, clock, settings};
@@ -24,10 +25,14 @@ struct Listening {
 
 impl Listening {
     async fn open(room: &Rented, stall_max: Duration) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Self::open_on(TcpListener::bind("127.0.0.1:0").await.unwrap(), room, stall_max)
+    }
+
+    fn open_on(listener: TcpListener, room: &Rented, stall_max: Duration) -> Self {
         let at = listener.local_addr().unwrap();
         let stop = CancellationToken::new();
-        let (room, gate, greeting_max) = (room.room.clone(), Gatekeeper::new(None), PATIENCE);
+        let (room, gate) = (room.room.clone(), Gatekeeper::new(None));
+        let greeting_max = watch::channel(PATIENCE).1;
         let parts = Parts { room, gate, tls: None, greeting_max, stall_max };
         let task = tokio::spawn(sevent::serve(listener, parts, stop.clone()));
         Self { at, stop, task }
@@ -84,6 +89,39 @@ async fn a_session_that_takes_no_answers_is_closed_and_what_it_held_is_given_bac
     other.write_all(&octets(&event("w".repeat(30 << 10)))).await.unwrap();
     assert!(matches!(read(&mut other, 1).await[..], [Answer::EventRegistration { id: 1, .. }]));
     drop((stalled, other));
+    listening.close().await;
+    room.close().await;
+}
+
+/// Each octet that is taken is a sign of life, and what the session holds is wanted by others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_that_takes_answers_drop_by_drop_is_closed() {
+    let directory = tempfile::tempdir().unwrap();
+    let (clock, _hands) = clock();
+    let room = Rented::open(directory.path(), &clock, &settings()).await;
+    // Sockets that hold so little that every drop is seen on the other side.
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_send_buffer_size(4 << 10).unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let listening =
+        Listening::open_on(socket.listen(8).unwrap(), &room, Duration::from_millis(500));
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4 << 10).unwrap();
+    let mut slow = socket.connect(listening.at).await.unwrap();
+    slow.write_all(&octets(&event("w".repeat(20 << 10)))).await.unwrap();
+    read(&mut slow, 1).await;
+    let asks = octets(&Request::GetEvent { id: 0 }).repeat(200);
+    slow.write_all(&asks).await.unwrap();
+    // At most 50 KiB a second: without a bound it would be told all of its 4 MB.
+    let (mut drops, mut taken) = (interval(Duration::from_millis(10)), 0);
+    drops.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    while room.room.stats().await.unwrap().slow_sessions == 0 {
+        drops.tick().await;
+        let read = timeout(PATIENCE, slow.read(&mut [0; 512])).await.unwrap();
+        taken += read.unwrap_or(0);
+        assert!(taken < 1 << 20, "it goes on and on");
+    }
+    drop(slow);
     listening.close().await;
     room.close().await;
 }

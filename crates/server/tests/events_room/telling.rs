@@ -43,6 +43,7 @@ async fn a_clock_set_back_stalls_no_event_for_longer_than_its_interval() {
         types: vec!["a".to_owned()],
         schedule: handoff_events::Schedule::Cron(Box::new(cron)),
         repeat: -1,
+        publish: None,
     };
     let sight = handoff_types::Sight::All;
     let registered = room.room.register(registration, sight.clone()).await.unwrap();

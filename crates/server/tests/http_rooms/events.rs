@@ -184,6 +184,16 @@ async fn a_selection_is_deleted_and_remembered() {
 }
 
 #[tokio::test]
+async fn a_single_deletion_is_remembered() {
+    let world = World::start().await;
+    world.register(r#""description":"","periodSecs":3600"#).await;
+    assert_eq!(world.delete("/v1/events/0").await.status, 200);
+    assert_eq!(world.acts().await, [(ActKind::Deleted, "1 event with the id 0".to_owned())]);
+    assert_eq!(world.delete("/v1/events/0").await.status, 404);
+    assert_eq!(world.acts().await.len(), 1, "nothing happened");
+}
+
+#[tokio::test]
 async fn figures_are_shown() {
     let world = World::start().await;
     world.register(r#""description":"","periodSecs":3600"#).await;

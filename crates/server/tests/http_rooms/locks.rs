@@ -3,7 +3,7 @@
 use handoff_server::settings::Settings;
 use serde_json::json;
 
-use crate::http_client::{ask, get};
+use crate::http_client::{ask, converse, get};
 use crate::world::{World, ids};
 
 fn locked(settings: &mut Settings) {
@@ -90,6 +90,33 @@ async fn what_needs_everything_is_not_for_everybody() {
     for path in ["/v1/events", "/v1/events/0", "/v1/events/stats", "/v1/events/stream"] {
         assert_eq!(world.ask(&blind, "GET", path, "").await.code(), "auth.out_of_scope", "{path}");
     }
+}
+
+#[tokio::test]
+async fn figures_of_everything_are_not_for_who_sees_some_names() {
+    let world = World::start_with(locked).await;
+    let some = world.token(&["events:acme.*", "streams:x"]).await;
+    let answer = world.ask(&some, "GET", "/metrics", "").await;
+    assert_eq!((answer.status, &*answer.code()), (403, "auth.out_of_scope"));
+    let all = world.token(&["events"]).await;
+    assert_eq!(world.ask(&all, "GET", "/metrics", "").await.status, 200);
+}
+
+#[tokio::test]
+async fn open_doors_are_not_opened_by_a_name_that_is_not_theirs() {
+    let world = World::start().await;
+    // Without locks the figures are for whoever collects them, by whatever name.
+    for (method, path) in guarded().into_iter().filter(|(_, path)| path != "/metrics") {
+        let request =
+            format!("{method} {path} HTTP/1.1\r\nhost: evil.example\r\nconnection: close\r\n\r\n");
+        let answer = converse(world.address, request.as_bytes()).await;
+        assert!(answer.starts_with("HTTP/1.1 421 "), "{path}: {answer}");
+        assert!(answer.contains("auth.foreign_host"), "{path}: {answer}");
+    }
+    let locked = World::start_with(locked).await;
+    let request = "GET /v1/events HTTP/1.1\r\nhost: evil.example\r\nconnection: close\r\n\r\n";
+    let answer = converse(locked.address, request.as_bytes()).await;
+    assert!(answer.starts_with("HTTP/1.1 401 "), "tokens are asked for by any name: {answer}");
 }
 
 #[tokio::test]

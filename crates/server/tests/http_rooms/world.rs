@@ -69,7 +69,7 @@ impl World {
             let settings = settings.clone();
             tokio::task::spawn_blocking(move || Foundation::open(&settings)).await.unwrap()
         };
-        let Foundation { journal, clock, dice, house, events, report, lock } = opened.unwrap();
+        let Foundation { journal, clock, dice, house, events, report, lock, .. } = opened.unwrap();
         let readiness = Readiness::new();
         readiness.set_room(Room::House, house.status());
         readiness.set_room(Room::Events, events.status());
@@ -102,6 +102,7 @@ impl World {
                     settings: settings.events.clone(),
                     watermark: Arc::clone(&watermark),
                     metrics: Arc::clone(&metrics),
+                    topics: None,
                 });
                 work.resumed().await;
                 (Some(events), Some(work))
@@ -119,7 +120,7 @@ impl World {
             recovery: report,
             opening: Duration::from_millis(250),
         };
-        app.open(Rooms { events, house: house.clone(), gate, facts });
+        app.open(Rooms { events, streams: None, house: house.clone(), gate, facts });
         readiness.set_phase(Phase::Ready);
         let stop = CancellationToken::new();
         let serving = tokio::spawn(serve(listener, None, Arc::clone(&app), stop.clone()));

@@ -2,8 +2,10 @@
 
 use handoff_events::cron::Cron;
 use handoff_events::{
-    EventView, Notification, Registered as RoomRegistered, Registration, Schedule,
+    EventView, Notification, Publish, PublishView, Registered as RoomRegistered, Registration,
+    Schedule,
 };
+use handoff_streams::{ProducerId, TopicName};
 use handoff_types::Code;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -46,12 +48,20 @@ pub(in crate::http) struct NewEvent {
     /// How often it occurs: −1 for ever, 0 not at all. Absent: for ever, or once with `at`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     repeat: Option<i32>,
+    /// A topic that gets a message for each occurrence that is told: its name, and behind a colon
+    /// the key of the messages, which is the event's id if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    publish: Option<String>,
 }
 
 impl NewEvent {
     /// What it asks of the room.
-    pub(super) fn into_registration(self) -> Result<Registration, Problem> {
+    pub(super) fn into_registration(self) -> Result<(Registration, Option<TopicName>), Problem> {
         let Self { description, types, period_secs, cron, time_zone, at, repeat, .. } = self;
+        let (publish, topic) = match self.publish.as_deref().map(read_publish) {
+            Some(read) => read.map(|(publish, topic)| (Some(publish), Some(topic)))?,
+            None => (None, None),
+        };
         if time_zone.is_some() && cron.is_none() {
             return Err(invalid("`timeZone` goes with `cron` only"));
         }
@@ -73,8 +83,20 @@ impl NewEvent {
             _ => return Err(invalid("give only one of `periodSecs`, `cron`, `at`")),
         };
         let repeat = repeat.unwrap_or(if once { 1 } else { -1 });
-        Ok(Registration { description, types, schedule, repeat })
+        Ok((Registration { description, types, schedule, repeat, publish }, topic))
     }
+}
+
+/// `TOPIC` or `TOPIC:KEY`.
+fn read_publish(text: &str) -> Result<(Publish, TopicName), Problem> {
+    let (name, key) = match text.split_once(':') {
+        Some((name, key)) => (name, Some(key.to_owned())),
+        None => (text, None),
+    };
+    let topic: TopicName = name.parse().map_err(|bad: handoff_streams::BadTopicName| {
+        Problem::new(Code::EventInvalid, format!("`publish`: {bad}"))
+    })?;
+    Ok((Publish { topic: name.to_owned(), key }, topic))
 }
 
 fn invalid(detail: &str) -> Problem {
@@ -153,6 +175,43 @@ pub(in crate::http) struct Event {
     occurrences: u64,
     /// Of those, missed while the server was down and not told.
     skipped: u64,
+    /// Where its occurrences are published.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    publish: Option<Published>,
+}
+
+/// Where an event's occurrences are published.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(example = json!({
+    "topic": "reminders",
+    "producer": "6f1c2d3e-4a5b-4c6d-8e7f-0123456789ab",
+    "waiting": 0,
+    "deadLetters": 0,
+}))]
+pub(in crate::http) struct Published {
+    topic: String,
+    /// The key of the messages; absent: the event's id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    key: Option<String>,
+    /// What the topic knows the event by.
+    producer: String,
+    /// Occurrences that the topic has not answered yet.
+    waiting: u64,
+    /// Occurrences that did not come to the topic.
+    dead_letters: u64,
+}
+
+impl From<PublishView> for Published {
+    fn from(view: PublishView) -> Self {
+        Self {
+            topic: view.topic.into(),
+            key: view.key.map(Into::into),
+            producer: ProducerId(view.producer).to_string(),
+            waiting: view.waiting,
+            dead_letters: view.dead,
+        }
+    }
 }
 
 impl Event {
@@ -186,6 +245,7 @@ impl From<EventView> for Event {
             next_at: stamp(view.next),
             occurrences: view.occurrences,
             skipped: view.skipped,
+            publish: view.publish.map(Into::into),
         }
     }
 }
@@ -226,6 +286,7 @@ pub(in crate::http) struct Deleted {
 #[schema(example = json!({
     "version": 1, "events": 2, "sessions": 1, "held": 0, "slowSessions": 0,
     "registered": 5, "deleted": 1, "finished": 2, "occurred": 40, "skipped": 3,
+    "publishWaiting": 1, "deadLetters": 0, "published": 36, "dead": 0, "dropped": 0,
 }))]
 pub(in crate::http) struct EventStats {
     version: V1,
@@ -247,6 +308,16 @@ pub(in crate::http) struct EventStats {
     occurred: u64,
     /// Of those, missed and not told.
     skipped: u64,
+    /// Occurrences that wait for their topics.
+    publish_waiting: u64,
+    /// Dead letters there are.
+    dead_letters: u64,
+    /// Occurrences that their topics have, since the data directory was made.
+    published: u64,
+    /// Occurrences that became dead letters.
+    dead: u64,
+    /// Of those, dropped because there were too many.
+    dropped: u64,
 }
 
 impl From<Stats> for EventStats {
@@ -262,6 +333,11 @@ impl From<Stats> for EventStats {
             finished: stats.totals.finished,
             occurred: stats.totals.occurred,
             skipped: stats.totals.skipped,
+            publish_waiting: stats.publish_waiting,
+            dead_letters: stats.dead_letters,
+            published: stats.totals.published,
+            dead: stats.totals.dead,
+            dropped: stats.totals.dropped,
         }
     }
 }

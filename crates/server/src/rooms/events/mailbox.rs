@@ -4,7 +4,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::task::{Context, Poll};
 
-use handoff_events::{EventView, Filter, Id, Registered, Registration, Selection};
+use handoff_events::{
+    EventView, Filter, Id, LetterView, Letters, Registered, Registration, Selection,
+};
 use handoff_types::Sight;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::PollSender;
@@ -31,6 +33,12 @@ pub(crate) enum Question {
     Page(Listing),
     /// One event.
     View(i32, Sight),
+    /// Which letters are dead?
+    DeadLetters { sight: Sight, from: u64, limit: usize },
+    /// Hand them over again, as many as the room does at once.
+    RetryLetters(Letters, Sight),
+    /// Forget them, likewise.
+    DeleteLetters(Letters, Sight),
     /// How is the room?
     Stats,
     /// Add to the session's filter.
@@ -75,6 +83,11 @@ pub(crate) enum Reply {
     Views { views: Vec<EventView>, next: Option<Id> },
     /// One event.
     View(Box<EventView>),
+    /// Dead letters.
+    DeadLetters(Vec<LetterView>),
+    /// To what was done with dead letters: which, ascending, and whether the same question would do
+    /// more.
+    Letters { numbers: Vec<u64>, more: bool },
     /// A filter.
     Filter(Box<Filter>),
     /// How the room is.

@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use handoff_events::SessionId;
+use handoff_events::{Publication, SessionId};
 use handoff_log::journal::{Lost, Ticket};
 
 use super::mailbox::Asker;
@@ -25,6 +25,8 @@ pub(super) enum Effect {
     Answer(Asker, Result<Reply, RoomError>),
     /// Occurrences are told.
     Tell(Vec<Tell>),
+    /// Occurrences are handed over to their topics.
+    Publish(Vec<Publication>),
 }
 
 /// An occurrence and who is told of it.

@@ -7,8 +7,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use handoff_events::{
-    Action, Command, Events, Id, Notification, Reply as MachineReply, SessionId, Sessions,
-    Tardiness,
+    Action, Command, Events, Id, Notification, Publication, Reply as MachineReply, SessionId,
+    Sessions, Tardiness,
 };
 use handoff_log::journal::{Purpose, Refused, Ticket};
 use handoff_store_embedded::{Applied, Host};
@@ -21,10 +21,12 @@ use tracing::{debug, info, warn};
 use super::held::Held;
 use super::mailbox::{Ask, Asker, Listing, MAILBOX_MAX, Question, Shared};
 use super::outbox::Outbox;
+use super::publishing::Publisher;
 use super::releases::{Effect, Releases, Tell};
 use super::{EventsRoom, Reply, RoomError, Stats, Told};
 use crate::clock::{Clock, StepWatch};
 use crate::dice::Dice;
+use crate::rooms::streams::StreamsRoom;
 use crate::runtime::{Checkpoints, Labour, Watermark};
 use crate::settings;
 use crate::sevent;
@@ -45,6 +47,14 @@ const RESCHEDULE_EVENTS: usize = 1024;
 
 /// Events deleted in one record.
 const DELETE_EVENTS: usize = 1024;
+
+/// Dead letters retried or deleted in one record, and shown in one turn.
+const LETTERS: usize = 1024;
+
+/// Events whose occurrences are handed over again in one turn at start, and answers of topics taken
+/// in one turn.
+const HAND_OVER_EVENTS: usize = 1024;
+const ANSWERS_AT_ONCE: usize = 64;
 
 /// Ids, and events with all that is known of them, given in one turn; the latter up to so many bytes
 /// of words.
@@ -86,6 +96,8 @@ pub struct Parts {
     pub watermark: Arc<Watermark>,
     /// What is counted.
     pub metrics: Arc<Metrics>,
+    /// Where events are published; none if this server has no topics.
+    pub topics: Option<StreamsRoom>,
 }
 
 /// The room's task.
@@ -150,6 +162,8 @@ impl EventsRoom {
             members: HashMap::new(),
             releases: Releases::default(),
             held: Held::default(),
+            publisher: Publisher::new(parts.topics),
+            hand_over: Some(Id::default()),
             steps: StepWatch::default(),
             // The clock may have been set back while nobody was there to see it.
             reschedule: Some(Id::default()),
@@ -177,6 +191,9 @@ struct Room {
     members: HashMap<SessionId, Arc<Outbox>>,
     releases: Releases,
     held: Held,
+    publisher: Publisher,
+    /// From where on what waits has not been handed over since the start.
+    hand_over: Option<Id>,
     steps: StepWatch,
     /// Where rescheduling after a step of the clock goes on.
     reschedule: Option<Id>,
@@ -188,6 +205,8 @@ struct Room {
 
 impl Room {
     async fn run(mut self, stop: CancellationToken, resumed: oneshot::Sender<Infallible>) {
+        let now = self.clock.now();
+        self.hand_over(now);
         tokio::select! {
             () = self.resume() => {}
             () = stop.cancelled() => {}
@@ -216,6 +235,7 @@ impl Room {
                     drained = taken == 0;
                     self.take_all(&mut asks);
                 }
+                () = self.publisher.answered(), if !stopping => {}
                 () = self.shared.bell.notified() => self.settings = self.shared.settings(),
                 () = stop.cancelled(), if !stopping => {
                     stopping = true;
@@ -234,7 +254,8 @@ impl Room {
         let (mut told, mut skipped) = (0, 0);
         loop {
             let tardiness = self.tardiness();
-            let command = Command::Resume { limit: RESUME_EVENTS, tardiness };
+            let publishing = self.settings.publishing;
+            let command = Command::Resume { limit: RESUME_EVENTS, tardiness, publishing };
             let now = self.clock.now();
             match self.apply(&command, Purpose::Finish, now) {
                 Ok(Applied { reply, actions, ticket, .. }) => {
@@ -284,6 +305,7 @@ impl Room {
             return wait;
         }
         wait = wait.min(self.tick(now));
+        wait = wait.min(self.publish(now));
         if self.steps.look(now) {
             info!("the clock was set back; what waits for it is scheduled anew");
             self.reschedule = Some(Id::default());
@@ -311,6 +333,12 @@ impl Room {
                     // next start.
                     if outcome.is_ok() {
                         self.tell(tells, now);
+                    }
+                }
+                Effect::Publish(publications) => {
+                    told += publications.len();
+                    if outcome.is_ok() {
+                        self.publisher.add(publications);
                     }
                 }
             }
@@ -356,7 +384,8 @@ impl Room {
             if !wait.is_zero() {
                 return wait;
             }
-            let command = Command::Tick { limit: TICK_EVENTS, tardiness: self.tardiness() };
+            let (tardiness, publishing) = (self.tardiness(), self.settings.publishing);
+            let command = Command::Tick { limit: TICK_EVENTS, tardiness, publishing };
             match self.apply(&command, Purpose::Finish, now) {
                 Ok(Applied { actions, ticket, sequence, .. }) => {
                     self.accepted();
@@ -376,20 +405,78 @@ impl Room {
 
     /// Looks up who is told, and lets that wait until it is durable.
     fn occur(&mut self, actions: Vec<Action>, ticket: Ticket, held_until: Steady) {
-        let mut tells = Vec::new();
+        let (mut tells, mut publications) = (Vec::new(), Vec::new());
         for action in actions {
             match action {
                 Action::Notify(notification) => {
                     tells.extend(self.notify(notification, held_until));
                 }
                 Action::Forget(id) => self.sessions.forget(id),
+                Action::Publish(publication) => publications.push(publication),
             }
         }
-        self.tell_when(Some(ticket), tells);
+        let ticket = self.tell_when(Some(ticket), tells);
+        self.publish_when(ticket, publications);
+    }
+
+    /// Occurrences are handed over once a ticket is fulfilled, or whatever was put into the queue
+    /// before.
+    fn publish_when(&mut self, ticket: Option<Ticket>, publications: Vec<Publication>) {
+        if !publications.is_empty() {
+            self.releases.push(ticket, Effect::Publish(publications), 0);
+        }
+    }
+
+    /// Hands over again what no topic answered before the last end. It is on disk already.
+    /// Before anything new is, or the journal did not take even a question.
+    fn hand_over(&mut self, now: Now) -> Duration {
+        while let Some(from) = self.hand_over {
+            let command = Command::HandOver { from, limit: HAND_OVER_EVENTS };
+            match self.apply(&command, Purpose::Finish, now) {
+                Ok(Applied { reply, actions, ticket, .. }) => {
+                    self.occur(actions, ticket, now.steady);
+                    self.hand_over = match reply {
+                        MachineReply::HandedOver { next } => next,
+                        _ => None,
+                    };
+                }
+                Err(refused) => {
+                    self.refused(&refused);
+                    return REFUSED_PAUSE;
+                }
+            }
+        }
+        WAIT_MAX
+    }
+
+    /// Takes what topics have answered and sends what is next. How long until more can be done.
+    fn publish(&mut self, now: Now) -> Duration {
+        let mut wait = self.hand_over(now);
+        for taken in 0.. {
+            let Some(command) = self.publisher.next_answer(self.settings.publishing) else { break };
+            if taken >= ANSWERS_AT_ONCE {
+                wait = Duration::ZERO;
+                break;
+            }
+            match self.apply(&command, Purpose::Finish, now) {
+                Ok(Applied { actions, ticket, .. }) => {
+                    self.publisher.take_answer();
+                    self.occur(actions, ticket, now.steady);
+                }
+                Err(refused) => {
+                    self.refused(&refused);
+                    wait = REFUSED_PAUSE;
+                    break;
+                }
+            }
+        }
+        self.publisher.send(self.host.state());
+        wait
     }
 
     /// Occurrences are told once a ticket is fulfilled, in pieces that can be told in one turn.
-    fn tell_when(&mut self, mut ticket: Option<Ticket>, tells: Vec<Tell>) {
+    /// Gives the ticket back if nobody is told.
+    fn tell_when(&mut self, mut ticket: Option<Ticket>, tells: Vec<Tell>) -> Option<Ticket> {
         let (mut piece, mut bytes, mut lines) = (Vec::new(), 0, 0);
         for tell in tells {
             bytes += tell.told.frame.len();
@@ -402,8 +489,9 @@ impl Room {
             }
         }
         if !piece.is_empty() {
-            self.releases.push(ticket, Effect::Tell(piece), bytes);
+            self.releases.push(ticket.take(), Effect::Tell(piece), bytes);
         }
+        ticket
     }
 
     fn notify(&mut self, notification: Notification, held_until: Steady) -> Option<Tell> {
@@ -496,6 +584,18 @@ impl Room {
                 let view = view.map(|view| Reply::View(Box::new(view)));
                 self.show(to, view.ok_or(RoomError::NoEvent(id.into())));
             }
+            Question::DeadLetters { sight, from, limit } => {
+                let letters = self.host.state().letters(&sight, from, limit.min(LETTERS));
+                self.show(to, Ok(Reply::DeadLetters(letters)));
+            }
+            Question::RetryLetters(letters, sight) => {
+                let command = Command::RetryLetters { letters, sight, limit: LETTERS };
+                self.change(&command, Purpose::Finish, to, now, 0);
+            }
+            Question::DeleteLetters(letters, sight) => {
+                let command = Command::DeleteLetters { letters, sight, limit: LETTERS };
+                self.change(&command, Purpose::Finish, to, now, 0);
+            }
             Question::Stats => give(to, Ok(Reply::Stats(Box::new(self.stats())))),
             question => self.take_of_session(question, session, to),
         }
@@ -559,20 +659,26 @@ impl Room {
     fn change(&mut self, command: &Command, purpose: Purpose, to: Asker, now: Now, bytes: usize) {
         match self.apply(command, purpose, now) {
             Ok(Applied { reply, actions, ticket, .. }) => {
+                let mut publications = Vec::new();
                 for action in actions {
-                    if let Action::Forget(id) = action {
-                        self.sessions.forget(id);
+                    match action {
+                        Action::Forget(id) => self.sessions.forget(id),
+                        Action::Publish(publication) => publications.push(publication),
+                        Action::Notify(_) => {}
                     }
                 }
                 let answer = match reply {
                     MachineReply::Registered(registered) => Ok(Reply::Registered(registered)),
                     MachineReply::Deleted { ids, more } => Ok(Reply::Deleted { ids, more }),
                     MachineReply::Refused(refusal) => Err(refusal.into()),
-                    MachineReply::Ticked { .. } | MachineReply::Rescheduled { .. } => {
-                        Ok(Reply::Done)
-                    }
+                    MachineReply::Letters { numbers, more } => Ok(Reply::Letters { numbers, more }),
+                    MachineReply::Ticked { .. }
+                    | MachineReply::Rescheduled { .. }
+                    | MachineReply::HandedOver { .. }
+                    | MachineReply::Answered { .. } => Ok(Reply::Done),
                 };
                 self.releases.push(Some(ticket), Effect::Answer(to, answer), bytes);
+                self.publish_when(None, publications);
             }
             Err(refused) => self.refuse(to, refused.into()),
         }
@@ -624,6 +730,8 @@ impl Room {
             events: state.len() as u64,
             sessions: self.members.len() as u64,
             held: self.held.len() as u64,
+            publish_waiting: state.waiting(),
+            dead_letters: state.dead() as u64,
             totals: state.totals(),
             slow_sessions: self.shared.slow.load(Ordering::Relaxed),
         }

@@ -28,6 +28,10 @@ impl Keys {
         self.read().get(digest).cloned()
     }
 
+    pub(super) fn any(&self, is: impl Fn(&Token) -> bool) -> bool {
+        self.read().values().any(|token| is(token))
+    }
+
     pub(super) fn put(&self, token: Token) {
         self.write().insert(token.token.digest, Arc::new(token));
     }

@@ -1,0 +1,65 @@
+//! What waits to become durable before anybody hears of it, in the order it was decided.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::Poll;
+
+use handoff_log::journal::{Lost, Ticket};
+use handoff_streams::Action;
+
+use super::mailbox::{Answer, Asker, Shown};
+use crate::rooms::RoomError;
+
+/// Decisions that may wait; above that the room takes no more questions.
+const WAITING_MAX: usize = 64 << 10;
+
+/// What is done once what it rests on is durable: first what readers see, then the answer.
+#[derive(Debug)]
+pub(super) struct Effect {
+    pub(super) shown: Option<Shown>,
+    pub(super) actions: Vec<Action>,
+    pub(super) answer: Option<(Asker, Result<Answer, RoomError>)>,
+}
+
+/// The queue.
+#[derive(Debug, Default)]
+pub(super) struct Releases {
+    waiting: VecDeque<(Ticket, Effect)>,
+}
+
+impl Releases {
+    /// Puts an effect behind all others.
+    pub(super) fn push(&mut self, ticket: Ticket, effect: Effect) {
+        self.waiting.push_back((ticket, effect));
+    }
+
+    /// The first effect, if what it rests on is durable, or never will be.
+    pub(super) fn next(&mut self) -> Option<(Effect, Result<(), Lost>)> {
+        let outcome = self.waiting.front()?.0.outcome()?.map(drop);
+        let (_, effect) = self.waiting.pop_front()?;
+        Some((effect, outcome))
+    }
+
+    /// Waits until the first effect can be released; for ever if there is none.
+    ///
+    /// # Cancel safety
+    /// Takes nothing.
+    pub(super) async fn ready(&mut self) {
+        poll_fn(|context| match self.waiting.front_mut() {
+            None => Poll::Pending,
+            Some((ticket, _)) => Pin::new(ticket).poll(context).map(drop),
+        })
+        .await;
+    }
+
+    /// Whether so much waits that the room should take no more questions. What the journal has of
+    /// bytes it bounds itself.
+    pub(super) fn is_choked(&self) -> bool {
+        self.waiting.len() >= WAITING_MAX
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+}

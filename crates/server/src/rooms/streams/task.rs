@@ -1,0 +1,671 @@
+//! The task that owns the room.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use handoff_log::journal::{Purpose, Refused};
+use handoff_store_embedded::{Applied, Host};
+use handoff_streams::{
+    Action, Bounds, Command, Compression, Durability, Produce, Reply, State, Streams, TopicName,
+    TopicSettings, TopicSpec,
+};
+use handoff_types::{Now, Room as RoomName, Sight, Wall};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use super::StreamsRoom;
+use super::chores::{Chores, Done, Trim};
+use super::ends::Publisher;
+use super::mailbox::{
+    Alteration, Answer, Ask, Asker, Listed, MAILBOX_MAX, Question, Registered, Shared, Shown,
+    Stored, Waiting,
+};
+use super::reading::Reading;
+use super::releases::{Effect, Releases};
+use crate::clock::Clock;
+use crate::dice::Dice;
+use crate::rooms::RoomError;
+use crate::runtime::{Checkpoints, Labour, MoverThread, Watermark};
+use crate::settings;
+
+/// Questions taken in one turn.
+const ASKS_AT_ONCE: usize = 256;
+
+/// Decisions released in one turn.
+const RELEASED_AT_ONCE: usize = 4096;
+
+/// Messages that become due in one record, and their bytes.
+const TICK_MESSAGES: usize = 1024;
+const TICK_BYTES: usize = 4 << 20;
+
+/// The operator's clock may be set at any time, so nobody waits for it longer than this.
+const WAIT_MAX: Duration = Duration::from_secs(1);
+
+/// How long after the journal refused something that nobody asked for it is tried again.
+const REFUSED_PAUSE: Duration = Duration::from_millis(50);
+
+/// How long a question waits for the journal's queue when nothing of this room is in it.
+const BUSY_PAUSE: Duration = Duration::from_millis(1);
+
+/// How long questions wait for space in the ring before they are refused.
+const FULL_MAX: Duration = Duration::from_secs(1);
+
+/// How long after a tick that changed nothing the next one is.
+const IDLE_PAUSE: Duration = Duration::from_millis(1);
+
+/// What a message takes beside its bytes, as far as admission is concerned.
+const MESSAGE_BYTES: usize = 48;
+
+const NO_SETTINGS: TopicSettings = TopicSettings {
+    retention: None,
+    retention_bytes: None,
+    durability: Durability::Fsync,
+    compression: Compression::None,
+};
+
+/// What the room is made of.
+#[derive(Debug)]
+pub struct Parts {
+    /// The room on its storage.
+    pub host: Host<Streams>,
+    /// Its checkpoints.
+    pub checkpoints: Checkpoints<Streams>,
+    /// What time it is.
+    pub clock: Clock,
+    /// Chance.
+    pub dice: Dice,
+    /// What the operator decided.
+    pub settings: settings::Streams,
+    /// Whether the disk has space for new messages.
+    pub watermark: Arc<Watermark>,
+}
+
+/// The room's task.
+#[derive(Debug)]
+pub struct Work {
+    task: Labour,
+    stop: CancellationToken,
+    resumed: Option<oneshot::Receiver<Infallible>>,
+}
+
+impl Work {
+    /// Waits until the topics that are declared are there and the room answers.
+    ///
+    /// # Cancel safety
+    /// It may be waited for again.
+    pub async fn resumed(&mut self) {
+        if let Some(resumed) = &mut self.resumed {
+            // Dropped at the other end, by a room that answers or by one that is gone, which shows
+            // elsewhere.
+            drop(resumed.await);
+            self.resumed = None;
+        }
+    }
+
+    /// Waits until the room has ended. Unless it was told to, that is a mistake of ours.
+    ///
+    /// # Cancel safety
+    /// It may be waited for again.
+    pub async fn ended(&mut self) {
+        self.task.ended().await;
+    }
+
+    /// Lets the room answer what it was asked and end. Its storage is given back.
+    ///
+    /// # Cancel safety
+    /// Dropped, the room ends all the same.
+    pub async fn stop(mut self) {
+        self.stop.cancel();
+        self.ended().await;
+    }
+}
+
+impl StreamsRoom {
+    /// Puts the room to work.
+    ///
+    /// # Errors
+    /// When the system gives no thread for what moves messages to their place.
+    pub fn start(mut parts: Parts) -> io::Result<(Self, Work)> {
+        let moving = parts.host.bulk().take_moving();
+        let mover =
+            moving.map(|moving| MoverThread::start(RoomName::Streams, moving)).transpose()?;
+        let (asks, mailbox) = mpsc::channel(MAILBOX_MAX);
+        let publisher = Publisher::of(parts.host.state());
+        let shared = Arc::new(Shared::new(parts.settings, publisher.catalogue()));
+        let (resumed, on_resumed) = oneshot::channel();
+        let stop = CancellationToken::new();
+        let reading = Reading::new(parts.host.reader(), parts.host.lanes());
+        let room = Room {
+            mover,
+            reading: reading.clone(),
+            chores: Chores::new(parts.host.lanes(), parts.host.state()),
+            host: parts.host,
+            checkpoints: parts.checkpoints,
+            clock: parts.clock.clone(),
+            dice: parts.dice,
+            settings: shared.settings(),
+            watermark: parts.watermark,
+            shared: Arc::clone(&shared),
+            mailbox,
+            publisher,
+            releases: Releases::default(),
+            held: VecDeque::new(),
+            full_since: None,
+            tick_at: None,
+            is_refused: false,
+            checkpoint_at: None,
+        };
+        let task = Labour::of(tokio::spawn(room.run(stop.clone(), resumed)));
+        let work = Work { task, stop, resumed: Some(on_resumed) };
+        Ok((Self { mailbox: asks, shared, reading, clock: parts.clock }, work))
+    }
+}
+
+struct Room {
+    /// None if somebody else moves.
+    mover: Option<MoverThread>,
+    /// What others read by, to be closed at the end.
+    reading: Reading,
+    host: Host<Streams>,
+    checkpoints: Checkpoints<Streams>,
+    chores: Chores,
+    clock: Clock,
+    dice: Dice,
+    settings: Arc<settings::Streams>,
+    watermark: Arc<Watermark>,
+    shared: Arc<Shared>,
+    mailbox: mpsc::Receiver<Ask>,
+    publisher: Publisher,
+    releases: Releases,
+    /// Questions the journal had no room for. They are the next ones.
+    held: VecDeque<Ask>,
+    /// Since when the ring has had no space for anything new.
+    full_since: Option<Instant>,
+    /// Not before this, because the journal refused.
+    tick_at: Option<Instant>,
+    is_refused: bool,
+    checkpoint_at: Option<Instant>,
+}
+
+impl Room {
+    async fn run(mut self, stop: CancellationToken, resumed: oneshot::Sender<Infallible>) {
+        tokio::select! {
+            () = self.resume() => {}
+            () = stop.cancelled() => {}
+        }
+        drop(resumed);
+        let mut asks = Vec::with_capacity(ASKS_AT_ONCE);
+        let (mut stopping, mut drained) = (false, false);
+        let mut alarm = std::pin::pin!(sleep(Duration::ZERO));
+        loop {
+            let wait = self.turn(stopping);
+            if drained && self.held.is_empty() && self.releases.is_empty() {
+                break;
+            }
+            let busy = wait.is_zero();
+            if !busy {
+                alarm.as_mut().reset(Instant::now() + wait);
+            }
+            let takes = !self.releases.is_choked() && self.held.is_empty() && !drained;
+            // Each of these can be dropped at any time: they take nothing, but `recv_many`, which
+            // takes only when it is done.
+            tokio::select! {
+                biased;
+                () = self.releases.ready(), if !busy => {}
+                taken = self.mailbox.recv_many(&mut asks, ASKS_AT_ONCE), if takes => {
+                    drained = taken == 0;
+                    let now = self.clock.now();
+                    self.take_all(&mut asks.drain(..), now);
+                }
+                done = self.chores.done() => self.done(done),
+                () = self.shared.bell.notified() => self.settings = self.shared.settings(),
+                () = stop.cancelled(), if !stopping => {
+                    stopping = true;
+                    self.mailbox.close();
+                }
+                () = tokio::task::yield_now(), if busy => {}
+                () = &mut alarm, if !busy => {}
+            }
+        }
+        self.publisher.close();
+        self.reading.close().await;
+        self.chores.end().await;
+        // It waits for its thread, which may wait for a disk.
+        let mover = self.mover;
+        drop(tokio::task::spawn_blocking(move || drop(mover)).await);
+    }
+
+    /// Makes the topics that are declared and removes what belongs to none. The journal may refuse
+    /// for a while; nothing is answered before.
+    async fn resume(&mut self) {
+        let settings = Arc::clone(&self.settings);
+        for declared in &settings.topics {
+            while let Some(command) = self.declare(declared) {
+                let now = self.clock.now();
+                match self.apply(&command, 0, Purpose::Accept, now) {
+                    Ok(applied) => {
+                        if let Reply::Refused(refusal) = &applied.reply {
+                            warn!(topic = %declared.name, %refusal, "a declared topic stays as it is");
+                            break;
+                        }
+                        info!(topic = %declared.name, partitions = declared.partitions, "a declared topic was made");
+                        self.wait_for(applied, None);
+                    }
+                    Err(refused) => {
+                        self.refused(&refused);
+                        // It may be full of what only a checkpoint lets it forget.
+                        sleep(self.checkpoint(now).min(REFUSED_PAUSE)).await;
+                    }
+                }
+                self.release();
+            }
+        }
+    }
+
+    /// What is missing of a declared topic.
+    fn declare(&self, declared: &settings::DeclaredTopic) -> Option<Command> {
+        let bounds = self.settings.bounds;
+        let name = declared.name.clone();
+        let Some(topic) = self.host.state().topic(&name) else {
+            let settings = declared.settings(&self.settings);
+            let topic = TopicSpec { name, partitions: declared.partitions, settings };
+            return Some(Command::CreateTopic { topic, bounds });
+        };
+        if topic.partitions > declared.partitions {
+            warn!(
+                topic = %name, partitions = topic.partitions, declared = declared.partitions,
+                "a topic has more partitions than are declared; it is never shrunk"
+            );
+        }
+        (topic.partitions < declared.partitions).then(|| Command::GrowTopic {
+            name,
+            partitions: declared.partitions,
+            bounds,
+        })
+    }
+
+    /// Does what can be done now, a bounded part of it, and says how long nothing will have to be
+    /// done unasked.
+    fn turn(&mut self, stopping: bool) -> Duration {
+        let mut wait = WAIT_MAX;
+        if !self.release() {
+            wait = Duration::ZERO;
+        }
+        let now = self.clock.now();
+        if !self.held.is_empty() {
+            let mut held = std::mem::take(&mut self.held).into_iter();
+            self.take_all(&mut held, now);
+            if !self.held.is_empty() && (self.releases.is_empty() || self.full_since.is_some()) {
+                wait = wait.min(BUSY_PAUSE);
+            }
+        }
+        if stopping {
+            return wait;
+        }
+        wait = wait.min(self.tick(now));
+        wait = wait.min(self.chores.step(self.host.state(), &self.settings, now));
+        wait.min(self.checkpoint(now))
+    }
+
+    /// Releases what is durable; whether that was all of it.
+    fn release(&mut self) -> bool {
+        for _ in 0..RELEASED_AT_ONCE {
+            let Some((effect, outcome)) = self.releases.next() else { return true };
+            let Effect { shown, actions, answer } = effect;
+            if outcome.is_ok() {
+                self.perform(shown, &actions);
+            }
+            if let Some((to, answer)) = answer {
+                give(to, outcome.map_err(RoomError::from).and(answer));
+            }
+        }
+        false
+    }
+
+    fn perform(&mut self, shown: Option<Shown>, actions: &[Action]) {
+        match shown {
+            Some(Shown::There(id, name, partitions)) => self.publisher.show(id, &name, partitions),
+            Some(Shown::Gone(id)) => self.publisher.hide(id),
+            None => {}
+        }
+        let mut removed = Vec::new();
+        for action in actions {
+            match *action {
+                Action::Published { partition, end, last } => {
+                    self.publisher.publish(partition, end, last);
+                }
+                Action::Drop { partition, below } => {
+                    self.publisher.trim(partition, below);
+                    self.chores.drop_below(partition, below);
+                }
+                Action::Remove(partition) => removed.push(partition),
+            }
+        }
+        if !removed.is_empty() {
+            self.chores.remove(&removed);
+        }
+    }
+
+    /// Delivers what is due and forgets who was idle. How long until more is.
+    fn tick(&mut self, now: Now) -> Duration {
+        if let Some(left) = self.tick_at.map(|at| at.saturating_duration_since(Instant::now()))
+            && !left.is_zero()
+        {
+            return left;
+        }
+        self.tick_at = None;
+        let due = self.host.next_deadline(now);
+        let Some(wait) = due.map(|due| Duration::from_micros(due.since(now.steady).0)) else {
+            return WAIT_MAX;
+        };
+        if !wait.is_zero() || self.releases.is_choked() {
+            return wait.max(IDLE_PAUSE);
+        }
+        let bounds = self.settings.bounds;
+        let command = Command::Tick { limit: TICK_MESSAGES, bytes_max: TICK_BYTES, bounds };
+        match self.apply(&command, TICK_BYTES, Purpose::Finish, now) {
+            Ok(applied) => {
+                self.accepted();
+                let idle = applied.sequence.is_none();
+                self.wait_for(applied, None);
+                if idle { IDLE_PAUSE } else { Duration::ZERO }
+            }
+            Err(refused) => {
+                if !matches!(refused, Refused::Busy { .. }) {
+                    self.refused(&refused);
+                }
+                self.tick_at = Some(Instant::now() + REFUSED_PAUSE);
+                REFUSED_PAUSE
+            }
+        }
+    }
+
+    /// A chore is done: what is past its time goes, what belongs to nobody goes.
+    fn done(&mut self, done: Done) {
+        let now = self.clock.now();
+        match done {
+            Done::Listed(lanes) => self.chores.sweep(lanes),
+            Done::Left(left) => self.chores.keep(left),
+            Done::Looked(trims) => {
+                for Trim { partition, below, bytes } in trims {
+                    let command = Command::Trim { partition, below, bytes };
+                    match self.apply(&command, 0, Purpose::Finish, now) {
+                        Ok(applied) => self.wait_for(applied, None),
+                        // The next look finds the same.
+                        Err(refused) => return self.refused(&refused),
+                    }
+                }
+            }
+        }
+    }
+
+    /// The journal took nothing that was due. Nothing is lost: it stays due.
+    fn refused(&mut self, refused: &Refused) {
+        if !std::mem::replace(&mut self.is_refused, true) {
+            warn!(error = %refused, "the journal takes nothing of streams; what is due waits");
+        }
+    }
+
+    fn accepted(&mut self) {
+        if std::mem::take(&mut self.is_refused) {
+            info!("the journal takes streams again");
+        }
+    }
+
+    /// Looks every turn whether a checkpoint is due, and goes on with one in its own time.
+    fn checkpoint(&mut self, now: Now) -> Duration {
+        if let Some(left) =
+            self.checkpoint_at.map(|at| at.saturating_duration_since(Instant::now()))
+            && !left.is_zero()
+        {
+            return left;
+        }
+        let wait = self.checkpoints.step(&mut self.host, now).unwrap_or(WAIT_MAX);
+        let under_way = self.checkpoints.is_under_way();
+        self.checkpoint_at = under_way.then(|| Instant::now() + wait);
+        wait
+    }
+
+    /// Takes questions in order. If the journal's queue is full, the rest waits.
+    fn take_all(&mut self, asks: &mut dyn Iterator<Item = Ask>, now: Now) {
+        while let Some(ask) = asks.next() {
+            if let Some(ask) = self.take(ask, now) {
+                self.held.push_back(ask);
+                self.held.extend(asks);
+                return;
+            }
+        }
+    }
+
+    /// Takes a question, or gives it back if it has to wait.
+    fn take(&mut self, Ask { question, to }: Ask, now: Now) -> Option<Ask> {
+        let bounds = self.settings.bounds;
+        if matches!(question, Question::Produce(_) | Question::Create(_) | Question::Grow(..))
+            && let Err(low) = self.watermark.check()
+        {
+            give(to, Err(low));
+            return None;
+        }
+        let (command, bytes, purpose) = match question {
+            Question::Produce(produce) => {
+                let bytes = weight(&produce);
+                (Command::Produce { produce, bounds }, bytes, Purpose::Accept)
+            }
+            Question::Create(topic) => {
+                let bytes = partitions_weight(topic.partitions, &bounds);
+                (Command::CreateTopic { topic, bounds }, bytes, Purpose::Accept)
+            }
+            Question::Alter(name, alteration) => {
+                let settings = self.altered(&name, alteration);
+                (Command::AlterTopic { name, settings }, 0, Purpose::Finish)
+            }
+            Question::Grow(name, partitions) => {
+                let bytes = partitions_weight(partitions, &bounds);
+                (Command::GrowTopic { name, partitions, bounds }, bytes, Purpose::Accept)
+            }
+            Question::Delete(name) => {
+                let topic = self.host.state().topic(&name);
+                let bytes = partitions_weight(topic.map_or(0, |topic| topic.partitions), &bounds);
+                (Command::DeleteTopic { name }, bytes, Purpose::Finish)
+            }
+            Question::Register(registration, sight) => {
+                let command = Command::RegisterProducer { registration, sight, bounds };
+                (command, 0, Purpose::Accept)
+            }
+            Question::Cancel(id, sight) => {
+                (Command::CancelScheduled { id, sight }, 0, Purpose::Finish)
+            }
+            question => {
+                self.look(question, to);
+                return None;
+            }
+        };
+        match self.apply(&command, bytes, purpose, now) {
+            Ok(applied) => {
+                if purpose == Purpose::Accept {
+                    self.full_since = None;
+                }
+                self.wait_for(applied, Some(to));
+                None
+            }
+            // Its own queue empties by itself, and soon.
+            Err(Refused::Busy { .. }) => Some(Ask { question: asked_again(command), to }),
+            // What is written is on its way to segments, and the ring has space again when it is
+            // there. If that takes long, whoever waits is told.
+            Err(Refused::Full { .. }) if self.may_wait_for_space() => {
+                Some(Ask { question: asked_again(command), to })
+            }
+            Err(refused) => {
+                give(to, Err(refused.into()));
+                None
+            }
+        }
+    }
+
+    /// Whether the ring has been full for so short a time that nobody need know.
+    fn may_wait_for_space(&mut self) -> bool {
+        let now = Instant::now();
+        now.saturating_duration_since(*self.full_since.get_or_insert(now)) < FULL_MAX
+    }
+
+    /// A topic's settings once they are altered.
+    fn altered(&self, name: &TopicName, alteration: Alteration) -> TopicSettings {
+        let topic = self.host.state().topic(name);
+        // Without a topic the room refuses whatever they are.
+        let mut settings = topic.map_or(NO_SETTINGS, |topic| topic.settings);
+        let Alteration { retention, retention_bytes, durability, compression } = alteration;
+        settings.retention = retention.unwrap_or(settings.retention);
+        settings.retention_bytes = retention_bytes.unwrap_or(settings.retention_bytes);
+        settings.durability = durability.unwrap_or(settings.durability);
+        settings.compression = compression.unwrap_or(settings.compression);
+        settings
+    }
+
+    /// Lets what was decided wait until it is durable, whatever of it has to.
+    fn wait_for(&mut self, applied: Applied<Streams>, mut to: Option<Asker>) {
+        let Applied { reply, actions, ticket, .. } = applied;
+        let mut shown = None;
+        let mut at_once = false;
+        let answer = match reply {
+            Reply::Produced { results, missing, waits } => {
+                at_once = !waits;
+                Ok(Answer::Stored(Stored { results, missing }))
+            }
+            Reply::Created(topic) | Reply::Altered(topic) => {
+                shown = Some(Shown::There(topic.id, topic.name.clone(), topic.partitions));
+                Ok(Answer::Topic(topic))
+            }
+            Reply::Deleted(topic) => {
+                shown = Some(Shown::Gone(topic.id));
+                Ok(Answer::Topic(topic))
+            }
+            Reply::Registered { producer, scope, last, last_by_topic } => {
+                let registered = Registered { producer, scope, last, last_by_topic };
+                Ok(Answer::Registered(Box::new(registered)))
+            }
+            Reply::Cancelled(_) | Reply::Trimmed { .. } | Reply::Ticked { .. } => {
+                Ok(Answer::Cancelled)
+            }
+            Reply::Refused(refusal) => Err(RoomError::from(refusal)),
+        };
+        if at_once && let Some(to) = to.take() {
+            give(to, answer);
+            return self.releases.push(ticket, Effect { shown, actions, answer: None });
+        }
+        let answer = to.map(|to| (to, answer));
+        self.releases.push(ticket, Effect { shown, actions, answer });
+    }
+
+    /// A question that changes nothing. The answer waits for all of what it shows; figures do not:
+    /// somebody may be looking because the disk does not answer.
+    fn look(&mut self, question: Question, to: Asker) {
+        let state = self.host.state();
+        let answer = match question {
+            Question::Topics { sight, after, limit } => {
+                Ok(topics(state, &sight, after.as_ref(), limit))
+            }
+            Question::Topic(name) => match state.view(&name, &Sight::All) {
+                Some(view) => Ok(Answer::View(Box::new(view))),
+                None => Err(handoff_streams::Refusal::NoTopic(name).into()),
+            },
+            Question::Scheduled { topic, after, limit } => scheduled(state, topic, after, limit),
+            _ => return give(to, Ok(Answer::Stats(state.counts()))),
+        };
+        let ticket = self.host.journal().barrier(RoomName::Streams);
+        let effect = Effect { shown: None, actions: Vec::new(), answer: Some((to, answer)) };
+        self.releases.push(ticket, effect);
+    }
+
+    fn apply(
+        &mut self,
+        command: &Command,
+        bytes: usize,
+        purpose: Purpose,
+        now: Now,
+    ) -> Result<Applied<Streams>, Refused> {
+        self.host.apply_made(command, bytes as u64, purpose, (now, self.dice.roll()))
+    }
+}
+
+/// Whoever has gone does not want to know.
+fn give(to: Asker, answer: Result<Answer, RoomError>) {
+    drop(to.send(answer));
+}
+
+/// The question a command was made of. Only what is admitted before it is decided comes back.
+fn asked_again(command: Command) -> Question {
+    match command {
+        Command::Produce { produce, .. } => Question::Produce(produce),
+        Command::CreateTopic { topic, .. } => Question::Create(topic),
+        Command::AlterTopic { name, settings } => {
+            let alteration = Alteration {
+                retention: Some(settings.retention),
+                retention_bytes: Some(settings.retention_bytes),
+                durability: Some(settings.durability),
+                compression: Some(settings.compression),
+            };
+            Question::Alter(name, alteration)
+        }
+        Command::GrowTopic { name, partitions, .. } => Question::Grow(name, partitions),
+        Command::DeleteTopic { name } => Question::Delete(name),
+        Command::RegisterProducer { registration, sight, .. } => {
+            Question::Register(registration, sight)
+        }
+        Command::CancelScheduled { id, sight } => Question::Cancel(id, sight),
+        Command::Trim { .. } | Command::Tick { .. } => Question::Stats,
+    }
+}
+
+/// What changes of so many partitions take, about. More than may be are refused by the room, so they
+/// need not be admitted.
+fn partitions_weight(partitions: u32, bounds: &Bounds) -> usize {
+    const EACH: usize = 64;
+    EACH.saturating_mul((partitions as usize).min(bounds.partitions_max))
+}
+
+/// What storing messages takes, about.
+fn weight(produce: &Produce) -> usize {
+    let weigh = |message: &handoff_streams::Message| {
+        let headers = message.headers.iter();
+        message.payload.len()
+            + message.key.as_ref().map_or(0, bytes::Bytes::len)
+            + headers.map(|header| header.name.len() + header.value.len() + 8).sum::<usize>()
+            + MESSAGE_BYTES
+    };
+    produce.messages.iter().map(weigh).sum()
+}
+
+fn topics(state: &State, sight: &Sight, after: Option<&TopicName>, limit: usize) -> Answer {
+    let mut found = state.topics(sight, after);
+    let listed = found.by_ref().take(limit).map(|topic| {
+        let partitions = (0..topic.partitions).filter_map(|number| {
+            state.partition(handoff_streams::PartitionId { topic: topic.id, number })
+        });
+        let count = |(messages, bytes), partition: &handoff_streams::Partition| {
+            (messages + (partition.end - partition.start), bytes + partition.bytes)
+        };
+        let (messages, bytes) = partitions.fold((0, 0), count);
+        Listed { topic: topic.clone(), messages, bytes }
+    });
+    let listed = listed.collect();
+    Answer::Topics(listed, found.next().is_some())
+}
+
+fn scheduled(
+    state: &State,
+    name: TopicName,
+    after: Option<(Wall, handoff_streams::ScheduledId)>,
+    limit: usize,
+) -> Result<Answer, RoomError> {
+    let Some(topic) = state.topic(&name) else {
+        return Err(handoff_streams::Refusal::NoTopic(name).into());
+    };
+    let mut found = state.scheduled(Some(topic.id), &Sight::All, after);
+    let listed = found.by_ref().take(limit).map(Waiting::from).collect();
+    Ok(Answer::Scheduled(listed, found.next().is_some()))
+}

@@ -1,0 +1,23 @@
+//! Streams through a real socket, on a directory of their own.
+
+#![allow(
+    missing_docs,
+    unreachable_pub,
+    dead_code,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+#[path = "../http_client/mod.rs"]
+mod http_client;
+mod keeping;
+mod producing;
+mod reading;
+mod refusing;
+mod scheduling;
+mod seeing;
+mod tailing;
+mod topics;
+mod world;
