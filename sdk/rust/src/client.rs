@@ -17,6 +17,7 @@ use crate::audit::{Acts, AuditQuery};
 use crate::error::{Error, Problem};
 use crate::events::Events;
 use crate::server::{Readiness, Server};
+use crate::streams::Streams;
 use crate::target::Base;
 use crate::tokens::Tokens;
 use crate::transport::{Connection, Outgoing, Transport};
@@ -190,6 +191,12 @@ impl Client {
         Events::new(self)
     }
 
+    /// Topics, and the messages in them.
+    #[must_use]
+    pub fn streams(&self) -> Streams<'_> {
+        Streams::new(self)
+    }
+
     /// Tokens that open this server.
     #[must_use]
     pub fn tokens(&self) -> Tokens<'_> {
@@ -296,9 +303,23 @@ impl Client {
         path: &str,
         body: &B,
     ) -> Result<T, Error> {
-        let body = serde_json::to_vec(body)
-            .map_err(|error| Error::Invalid(format!("the body cannot be written: {error}")))?;
-        let answer = self.ask(Method::POST, path, JSON, Some(body.into())).await?;
+        let answer = self.ask(Method::POST, path, JSON, Some(written(body)?)).await?;
+        self.json(&self.success(answer)?)
+    }
+
+    /// Changes something by JSON, as [`Client::post_json`] makes it, and gives the answer.
+    ///
+    /// # Errors
+    /// [`Error`]
+    ///
+    /// # Cancel safety
+    /// As [`Client`] says.
+    pub async fn patch_json<B: Serialize + ?Sized, T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &B,
+    ) -> Result<T, Error> {
+        let answer = self.ask(Method::PATCH, path, JSON, Some(written(body)?)).await?;
         self.json(&self.success(answer)?)
     }
 
@@ -320,7 +341,6 @@ impl Client {
         self.success(answer).map(drop)
     }
 
-    /// One request and its whole answer, within the time for it.
     async fn ask(
         &self,
         method: Method,
@@ -328,17 +348,11 @@ impl Client {
         accept: &'static str,
         body: Option<Bytes>,
     ) -> Result<Answer, Error> {
-        let outgoing = self.inner.outgoing(method, path, accept, body)?;
-        // In a box: it is large, and the futures of callers should not be.
-        let answer = Box::pin(async {
-            let (response, connection) = self.inner.transport.send(&outgoing).await?;
-            self.inner.read(response, connection).await
-        });
-        self.inner.in_time(&outgoing, answer).await
+        self.inner.ask(&self.inner.outgoing(method, path, accept, body)?).await
     }
 
     fn success(&self, answer: Answer) -> Result<Bytes, Error> {
-        if answer.status.is_success() { Ok(answer.body) } else { Err(self.problem(&answer)) }
+        self.inner.success(answer)
     }
 
     fn problem(&self, answer: &Answer) -> Error {
@@ -371,6 +385,12 @@ impl fmt::Debug for Client {
 
 const JSON: &str = "application/json";
 
+fn written<B: Serialize + ?Sized>(body: &B) -> Result<Bytes, Error> {
+    serde_json::to_vec(body)
+        .map(Bytes::from)
+        .map_err(|error| Error::Invalid(format!("the body cannot be written: {error}")))
+}
+
 /// An answer, whole.
 pub(crate) struct Answer {
     status: StatusCode,
@@ -387,7 +407,40 @@ impl Inner {
         body: Option<Bytes>,
     ) -> Result<Outgoing, Error> {
         let uri = self.transport.base.resolve(path)?;
-        Ok(Outgoing { method, uri, accept, body, sent: AtomicBool::new(false) })
+        let sent = AtomicBool::new(false);
+        Ok(Outgoing { method, uri, accept, body, content_type: JSON, sent })
+    }
+
+    /// The same with a connection of its own.
+    pub(crate) fn apart(&self) -> Self {
+        Self {
+            transport: self.transport.apart(),
+            request_timeout: self.request_timeout,
+            answer_bytes_max: self.answer_bytes_max,
+        }
+    }
+
+    /// One request and its whole answer, within the time for it.
+    pub(crate) async fn ask(&self, outgoing: &Outgoing) -> Result<Answer, Error> {
+        self.ask_within(outgoing, self.request_timeout).await
+    }
+
+    /// The same within another time.
+    pub(crate) async fn ask_within(
+        &self,
+        outgoing: &Outgoing,
+        time: Duration,
+    ) -> Result<Answer, Error> {
+        // In a box: it is large, and the futures of callers should not be.
+        let answer = Box::pin(async {
+            let (response, connection) = self.transport.send(outgoing).await?;
+            self.read(response, connection).await
+        });
+        self.within(time, outgoing, answer).await
+    }
+
+    pub(crate) fn success(&self, answer: Answer) -> Result<Bytes, Error> {
+        if answer.status.is_success() { Ok(answer.body) } else { Err(self.problem(&answer)) }
     }
 
     /// Waits for an answer as long as a request may take.
@@ -396,10 +449,19 @@ impl Inner {
         outgoing: &Outgoing,
         answer: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {
-        tokio::time::timeout(self.request_timeout, answer).await.unwrap_or_else(|_| {
+        self.within(self.request_timeout, outgoing, answer).await
+    }
+
+    async fn within<T>(
+        &self,
+        time: Duration,
+        outgoing: &Outgoing,
+        answer: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        tokio::time::timeout(time, answer).await.unwrap_or_else(|_| {
             Err(Error::Timeout {
                 url: self.transport.base.url.clone(),
-                waited: self.request_timeout,
+                waited: time,
                 sent: outgoing.sent.load(Ordering::Relaxed),
             })
         })

@@ -164,6 +164,9 @@ pub struct Problem {
     pub remedy: Option<String>,
     /// What the server calls this request in its log.
     pub request_id: Option<String>,
+    /// For `trimmed`: the first offset that is still there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start: Option<u64>,
     /// When to ask again.
     #[serde(skip)]
     pub retry_after: Option<Duration>,

@@ -1,7 +1,7 @@
 //! Timed events over the HTTP API.
 
+mod dead;
 mod page;
-mod sse;
 mod watch;
 
 use std::time::Duration;
@@ -11,8 +11,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::client::{Client, VERSION};
 use crate::{Error, Target, Time};
 
+pub use crate::Backoff;
+pub use dead::{DeadLetter, DeadLetterPage, DeadLetters};
 pub use page::{ListQuery, Page, Pages};
-pub use watch::{Backoff, Filter, Notice, Occurrence, Watch, WatchOptions};
+pub use watch::{Filter, Notice, Occurrence, Watch, WatchOptions};
 
 /// Registers, shows, deletes and watches events.
 #[derive(Clone, Copy, Debug)]
@@ -210,13 +212,24 @@ pub struct NewEvent {
     /// How often; none: for ever, or once at a time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repeat: Option<Repeat>,
+    /// A topic that gets a message for each occurrence that is told: its name, and behind a colon
+    /// the key of the messages, which is the event's id if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub publish: Option<String>,
 }
 
 impl NewEvent {
     /// An event with a schedule.
     pub fn new(schedule: Schedule, description: impl Into<String>) -> Self {
         let description = description.into();
-        Self { description, types: Vec::new(), schedule, time_zone: None, repeat: None }
+        Self {
+            description,
+            types: Vec::new(),
+            schedule,
+            time_zone: None,
+            repeat: None,
+            publish: None,
+        }
     }
 
     /// An event that occurs every so often, the first time one period after its registration.
@@ -251,6 +264,12 @@ impl NewEvent {
     /// Occurs this often, then is gone.
     pub fn times(mut self, times: u32) -> Self {
         self.repeat = Some(Repeat::Times(times));
+        self
+    }
+
+    /// Publishes each occurrence that is told, exactly once, to a topic: `topic`, or `topic:key`.
+    pub fn publish(mut self, to: impl Into<String>) -> Self {
+        self.publish = Some(to.into());
         self
     }
 
@@ -311,6 +330,29 @@ pub struct Event {
     /// Of those, missed while the server was down and not told.
     #[serde(default)]
     pub skipped: u64,
+    /// Where its occurrences are published.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub publish: Option<Published>,
+}
+
+/// Where an event's occurrences are published.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Published {
+    /// The topic.
+    pub topic: String,
+    /// The key of the messages; none: the event's id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// What the topic knows the event by.
+    pub producer: String,
+    /// Occurrences that the topic has not answered yet.
+    #[serde(default)]
+    pub waiting: u64,
+    /// Occurrences that did not come to the topic.
+    #[serde(default)]
+    pub dead_letters: u64,
 }
 
 /// Events by id and by type: whatever has one of the ids or one of the types.
@@ -375,6 +417,16 @@ pub struct Stats {
     pub occurred: u64,
     /// Of those, missed and not told.
     pub skipped: u64,
+    /// Occurrences that wait for their topics.
+    pub publish_waiting: u64,
+    /// Dead letters there are.
+    pub dead_letters: u64,
+    /// Occurrences that their topics have.
+    pub published: u64,
+    /// Occurrences that became dead letters.
+    pub dead: u64,
+    /// Of those, dropped because there were too many.
+    pub dropped: u64,
     /// Everything else that was said.
     #[serde(flatten)]
     pub more: serde_json::Map<String, serde_json::Value>,

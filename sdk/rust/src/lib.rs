@@ -30,18 +30,22 @@
 //! ```
 
 pub mod audit;
+mod backoff;
 mod client;
 mod connect;
 mod error;
 pub mod events;
 pub mod server;
 pub mod sevent;
+mod sse;
+pub mod streams;
 mod target;
 mod time;
 mod tls;
 pub mod tokens;
 mod transport;
 
+pub use backoff::Backoff;
 pub use client::{Client, Options};
 pub use error::{Cause, Error, Outcome, Problem};
 pub use target::Target;

@@ -61,8 +61,9 @@ pub(crate) struct Outgoing {
     pub(crate) method: Method,
     pub(crate) uri: Uri,
     pub(crate) accept: &'static str,
-    /// JSON.
     pub(crate) body: Option<Bytes>,
+    /// What the body is.
+    pub(crate) content_type: &'static str,
     /// Set once the request may have reached the server.
     pub(crate) sent: AtomicBool,
 }
@@ -85,6 +86,18 @@ impl Transport {
     ) -> Self {
         let idle = Mutex::new(VecDeque::new());
         Self { base, tls, headers, connect_time_max, idle_connections_max, idle }
+    }
+
+    /// Another to the same server, which keeps one connection and shares none.
+    pub(crate) fn apart(&self) -> Self {
+        Self {
+            base: self.base.clone(),
+            tls: self.tls.clone(),
+            headers: self.headers.clone(),
+            connect_time_max: self.connect_time_max,
+            idle_connections_max: 1,
+            idle: Mutex::new(VecDeque::new()),
+        }
     }
 
     /// Sends a request and gives the head of the answer. The connection is to be given back by
@@ -196,7 +209,7 @@ impl Transport {
         let headers = request.headers_mut();
         headers.insert(header::ACCEPT, HeaderValue::from_static(outgoing.accept));
         if outgoing.body.is_some() {
-            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(outgoing.content_type));
         }
         request
     }

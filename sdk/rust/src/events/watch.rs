@@ -1,43 +1,25 @@
 //! Occurrences as they happen.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
-use std::hash::{BuildHasher, Hasher, RandomState};
-use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{HeaderValue, Method, header};
-use http_body_util::BodyExt;
-use hyper::body::Incoming;
 use serde::{Deserialize, Serialize};
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep_until};
 
-use super::sse::{Message, Parser, TooLong};
 use super::{Repeat, Selection};
 use crate::client::Inner;
 use crate::connect::later;
-use crate::transport::Connection;
-use crate::{Client, Error, Target, Time};
+use crate::sse::{Opening, Stream, farewell};
+use crate::{Backoff, Client, Error, Target, Time};
 
 /// What to be told of: events by id and by type, or everything one may see.
 pub type Filter = Selection;
 
 /// The longest notification that is taken.
 const MESSAGE_BYTES_MAX: usize = 4 << 20;
-
-/// What a stream that seems silent is given before it counts as broken.
-const GRACE: Duration = Duration::from_secs(2);
-
-/// No server is tried more often than this.
-const SHORTEST_WAIT: Duration = Duration::from_millis(1);
-
-/// A server that asks for a longer wait is tried all the same.
-const LONGEST_ASKED: Duration = Duration::from_secs(3600);
-
-const STREAM: &str = "text/event-stream";
 
 /// How a watch behaves.
 #[derive(Clone, Debug)]
@@ -71,40 +53,6 @@ impl Default for WatchOptions {
     fn default() -> Self {
         Self::new()
     }
-}
-
-/// How long to wait before connecting again: doubled each time up to the longest, and each time
-/// some of it by chance, so that many clients do not come back at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Backoff {
-    /// The first wait.
-    pub first: Duration,
-    /// The longest.
-    pub longest: Duration,
-}
-
-impl Default for Backoff {
-    fn default() -> Self {
-        Self { first: Duration::from_millis(250), longest: Duration::from_secs(15) }
-    }
-}
-
-impl Backoff {
-    /// The wait after some failures in a row: between half of the full wait and all of it. What
-    /// the server asks for is a floor, within reason.
-    fn wait(self, failures: u32, asked: Option<Duration>) -> Duration {
-        let first = self.first.max(SHORTEST_WAIT);
-        let doubled = first.saturating_mul(1_u32.checked_shl(failures).unwrap_or(u32::MAX));
-        let half = doubled.min(self.longest).max(SHORTEST_WAIT) / 2;
-        let chance = half.mul_f64(fraction());
-        (half + chance).max(asked.unwrap_or_default().min(LONGEST_ASKED))
-    }
-}
-
-/// A number in 0..1, from the keys that the standard library draws for every map.
-fn fraction() -> f64 {
-    let drawn = RandomState::new().build_hasher().finish();
-    f64::from(u32::try_from(drawn >> 32).unwrap_or_default()) / f64::from(u32::MAX)
 }
 
 /// What a watch tells.
@@ -166,25 +114,10 @@ pub struct Watch {
 }
 
 enum State {
-    Open(Box<Open>),
+    Open(Box<Stream>),
     Waiting { until: Instant },
-    Opening(Pin<Box<dyn Future<Output = Result<Box<Open>, Error>> + Send>>),
+    Opening(Pin<Box<dyn Future<Output = Result<Box<Stream>, Error>> + Send>>),
     Over,
-}
-
-/// A stream that has begun.
-struct Open {
-    body: Incoming,
-    /// Given up together with the body.
-    _connection: Connection,
-    parser: Parser,
-    messages: VecDeque<Message>,
-    since: Instant,
-    silence_max: Duration,
-    /// When it will have been silent for too long.
-    silent_at: Instant,
-    /// The time for silence was over once, and what may have come meanwhile is waited for.
-    doubt: bool,
 }
 
 impl Watch {
@@ -214,7 +147,7 @@ impl Watch {
         loop {
             match &mut self.state {
                 State::Over => return None,
-                State::Open(open) => match self.inner.next(open).await {
+                State::Open(open) => match occurrence(&self.inner, open).await {
                     Ok(Some(occurrence)) => return Some(Ok(Notice::Occurred(occurrence))),
                     Ok(None) => {}
                     Err(error) => return Some(self.broken(error)),
@@ -245,7 +178,7 @@ impl Watch {
     /// What to tell when an open stream broke.
     fn broken(&mut self, error: Error) -> Result<Notice, Error> {
         let (retry, stood) = match &self.state {
-            State::Open(open) => (open.parser.retry_ms, open.since.elapsed()),
+            State::Open(open) => (open.retry(), open.stood()),
             _ => (None, Duration::ZERO),
         };
         let Some(backoff) = self.options.reconnect.filter(|_| error.is_temporary()) else {
@@ -255,7 +188,7 @@ impl Watch {
         if stood >= backoff.longest {
             self.failures = 0;
         }
-        self.wait(backoff, retry.map(Duration::from_millis));
+        self.wait(backoff, retry);
         Ok(Notice::Interrupted { cause: error })
     }
 
@@ -293,143 +226,33 @@ async fn begin(
     inner: Arc<Inner>,
     path: Arc<str>,
     silence_max: Duration,
-) -> Result<Box<Open>, Error> {
-    let outgoing = inner.outgoing(Method::GET, &path, STREAM, None)?;
+) -> Result<Box<Stream>, Error> {
+    let opening = Opening { path: &path, silence_max, message_bytes_max: MESSAGE_BYTES_MAX };
+    let outgoing = opening.outgoing(&inner)?;
     let begun = Box::pin(async {
-        let (response, connection) = inner.transport.send(&outgoing).await?;
-        if !response.status().is_success() {
-            let answer = inner.read(response, connection).await?;
-            return Err(inner.problem(&answer));
-        }
-        if !is_stream(response.headers().get(header::CONTENT_TYPE)) {
-            return Err(inner.protocol(format!("{path} is not a {STREAM}")));
-        }
-        let now = Instant::now();
-        let mut open = Box::new(Open {
-            body: response.into_body(),
-            _connection: connection,
-            parser: Parser::new(MESSAGE_BYTES_MAX),
-            messages: VecDeque::new(),
-            since: now,
-            silence_max,
-            silent_at: later(now, silence_max),
-            doubt: false,
-        });
-        while open.messages.is_empty() {
-            inner.hear(&mut open).await?;
-        }
-        Ok(open)
+        let mut stream = opening.open(&inner, &outgoing).await?;
+        stream.first(&inner).await?;
+        Ok(stream)
     });
     inner.in_time(&outgoing, begun).await
 }
 
-impl Inner {
-    /// The next occurrence; none when something else was heard.
-    async fn next(&self, open: &mut Open) -> Result<Option<Occurrence>, Error> {
-        let Some(message) = open.messages.pop_front() else {
-            return self.listen(open).await.map(|()| None);
-        };
-        match message.event.as_slice() {
-            b"notify" => serde_json::from_slice(&message.data)
-                .map(Some)
-                .map_err(|error| self.protocol(format!("a notification cannot be read ({error})"))),
-            b"closed" => Err(self.cut(&farewell(&message.data))),
-            // `ready`, and what newer servers may have to say.
-            _ => Ok(None),
-        }
+/// The next occurrence; none when something else was told.
+async fn occurrence(inner: &Inner, stream: &mut Stream) -> Result<Option<Occurrence>, Error> {
+    let message = stream.next(inner).await?;
+    match message.event.as_slice() {
+        b"notify" => serde_json::from_slice(&message.data)
+            .map(Some)
+            .map_err(|error| inner.protocol(format!("a notification cannot be read ({error})"))),
+        b"closed" => Err(inner.cut(&farewell(&message.data))),
+        // `ready`, and what newer servers may have to say.
+        _ => Ok(None),
     }
-
-    /// Reads what comes next, unless nothing comes for too long. Whoever did not listen for an hour,
-    /// or did not run, must not take that for silence: once the time is over, what lies in the
-    /// socket gets the time to be read.
-    async fn listen(&self, open: &mut Open) -> Result<(), Error> {
-        loop {
-            if let Ok(heard) = timeout_at(open.silent_at, self.hear(open)).await {
-                return heard;
-            }
-            if std::mem::replace(&mut open.doubt, true) {
-                let seconds = open.silence_max.as_secs_f64();
-                return Err(self.cut(&format!("silent for {seconds} s")));
-            }
-            open.silent_at = later(Instant::now(), GRACE);
-        }
-    }
-
-    /// Reads what comes next. Cancel safe: a frame of the body is there or not.
-    async fn hear(&self, open: &mut Open) -> Result<(), Error> {
-        let frame = match open.body.frame().await {
-            Some(Ok(frame)) => frame,
-            Some(Err(error)) => return Err(self.transport.lost(error)),
-            None => return Err(self.cut("the server ended the stream")),
-        };
-        open.silent_at = later(Instant::now(), open.silence_max);
-        open.doubt = false;
-        let Ok(data) = frame.into_data() else { return Ok(()) };
-        open.parser.push(&data, &mut open.messages).map_err(|TooLong| {
-            self.protocol(format!("a notification is longer than {MESSAGE_BYTES_MAX} octets"))
-        })
-    }
-
-    fn cut(&self, why: &str) -> Error {
-        let cause = io::Error::new(io::ErrorKind::UnexpectedEof, why);
-        Error::Lost { url: self.transport.base.url.clone(), cause: cause.into() }
-    }
-}
-
-/// Why a server ends a stream.
-fn farewell(data: &[u8]) -> String {
-    #[derive(Deserialize)]
-    struct Closed {
-        reason: String,
-    }
-    let reason = serde_json::from_slice::<Closed>(data).map(|closed| closed.reason);
-    match reason.as_deref() {
-        Ok("stopping") => "the server is stopping".to_owned(),
-        Ok("slow") => "notifications were not read fast enough; some are lost".to_owned(),
-        Ok(other) => format!("the server ended the stream ({other})"),
-        Err(_) => "the server ended the stream".to_owned(),
-    }
-}
-
-fn is_stream(content_type: Option<&HeaderValue>) -> bool {
-    let text = content_type.and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let media = text.split(';').next().unwrap_or_default();
-    media.trim().eq_ignore_ascii_case(STREAM)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use super::{Backoff, Watch};
-
-    const MS: Duration = Duration::from_millis(1);
-
-    #[test]
-    fn waits_grow_up_to_the_longest_and_differ_by_chance() {
-        let backoff = Backoff { first: 100 * MS, longest: 1000 * MS };
-        for (failures, full) in [(0, 100), (1, 200), (3, 800), (4, 1000), (31, 1000), (99, 1000)] {
-            let waits: Vec<_> = (0..100).map(|_| backoff.wait(failures, None)).collect();
-            assert!(waits.iter().all(|wait| *wait >= full / 2 * MS && *wait <= full * MS));
-            assert!(waits.iter().any(|wait| *wait != waits[0]), "{waits:?}");
-        }
-    }
-
-    #[test]
-    fn no_wait_is_nothing_and_none_is_for_ever() {
-        let hurry = Backoff { first: Duration::ZERO, longest: Duration::ZERO };
-        assert!(hurry.wait(0, None) > Duration::ZERO);
-        let patient = Backoff { first: Duration::MAX, longest: Duration::MAX };
-        assert!(patient.wait(u32::MAX, None) > 1000 * MS);
-    }
-
-    #[test]
-    fn what_the_server_asks_for_is_the_least_within_reason() {
-        let backoff = Backoff { first: 100 * MS, longest: 1000 * MS };
-        assert_eq!(backoff.wait(0, Some(5000 * MS)), 5000 * MS);
-        assert!(backoff.wait(4, Some(MS)) >= 500 * MS);
-        assert_eq!(backoff.wait(0, Some(Duration::MAX)), Duration::from_secs(3600));
-    }
+    use super::Watch;
 
     #[test]
     fn a_watch_can_be_taken_in_a_task_of_its_own() {

@@ -111,6 +111,12 @@ impl Peer {
         self.write(ok(body).as_bytes()).await;
     }
 
+    /// Reads so many octets and cuts the connection.
+    #[allow(dead_code, reason = "not every suite cuts requests")]
+    pub(crate) async fn reads(mut self, octets: usize) {
+        within(self.stream.read_exact(&mut vec![0; octets])).await.unwrap();
+    }
+
     /// Waits until the client closes the connection, or cuts it.
     pub(crate) async fn closed(mut self) {
         while within(self.read_more()).await.is_some() {}

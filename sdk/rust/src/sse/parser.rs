@@ -13,6 +13,8 @@ pub(crate) struct Message {
     pub(crate) event: Vec<u8>,
     /// Its data, lines joined by LF.
     pub(crate) data: Vec<u8>,
+    /// Its own id; empty if it has none. Unlike a browser's it is not that of the message before.
+    pub(crate) id: Vec<u8>,
 }
 
 /// A message is longer than is taken.
@@ -109,8 +111,9 @@ impl Parser {
                 let text = std::str::from_utf8(value).unwrap_or_default();
                 self.retry_ms = text.parse().ok().or(self.retry_ms);
             }
-            // Comments have an empty name. `id` is for a `Last-Event-ID`, and occurrences are not
-            // kept to be told again.
+            // An id alone is no message.
+            b"id" => self.message.id = value.to_vec(),
+            // Comments have an empty name.
             _ => {}
         }
     }
@@ -171,6 +174,13 @@ mod tests {
         check(":\n\n:\n", &[]);
         check("id: 7-1\ncolour: red\n\n", &[]);
         check(": a\nid: 7-1\nevent: b\n: c\ndata: d\n\n", &[("b", "d")]);
+    }
+
+    #[test]
+    fn an_id_belongs_to_its_own_message() {
+        let (messages, _) = parse([&b"id: 3:7\ndata: a\n\ndata: b\n\nid: 9\n\ndata: c\n\n"[..]]);
+        let ids: Vec<&[u8]> = messages.iter().map(|message| message.id.as_slice()).collect();
+        assert_eq!(ids, [&b"3:7"[..], b"", b""]);
     }
 
     #[test]
@@ -258,7 +268,8 @@ mod tests {
             let fields: String = lines.iter().map(|line| format!("data: {line}{end}")).collect();
             let (messages, _) = parse([format!("event: notify{end}{fields}{end}").as_bytes()]);
             let data = lines.join("\n").into_bytes();
-            assert_eq!(messages, [Message { event: b"notify".to_vec(), data }]);
+            let event = b"notify".to_vec();
+            assert_eq!(messages, [Message { event, data, id: Vec::new() }]);
         }
     }
 }
