@@ -12,3 +12,4 @@ pub mod journal;
 pub mod rooms;
 pub mod segments;
 pub mod sevent;
+pub mod streams;

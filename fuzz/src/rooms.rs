@@ -6,6 +6,7 @@ use bytes::Bytes;
 use handoff_events::Events;
 use handoff_house::House;
 use handoff_store_embedded::Persist;
+use handoff_streams::Streams;
 
 /// Changes of the events room, one behind the other.
 pub fn events_change(data: &[u8]) {
@@ -25,6 +26,16 @@ pub fn house_change(data: &[u8]) {
 /// An octet of how large chunks are, then a chunk of the house.
 pub fn house_chunk(data: &[u8]) {
     chunk::<House>(data);
+}
+
+/// Changes of the streams room, one behind the other.
+pub fn streams_change(data: &[u8]) {
+    changes::<Streams>(data);
+}
+
+/// An octet of how large chunks are, then a chunk of the streams room.
+pub fn streams_chunk(data: &[u8]) {
+    chunk::<Streams>(data);
 }
 
 /// Bytes that are read as a change are those the change is written with, to the last bit.

@@ -46,6 +46,9 @@ pub enum Fault {
     /// The same of the events room.
     #[error("the oracle objects: {0}")]
     Events(Box<crate::events::Violation>),
+    /// The same of the streams room.
+    #[error("the oracle objects: {0}")]
+    Streams(Box<crate::streams::Violation>),
     /// Something that must hold after every step does not.
     #[error("an invariant is broken: {0}")]
     Invariant(String),
@@ -54,6 +57,12 @@ pub enum Fault {
 impl From<crate::events::Violation> for Fault {
     fn from(violation: crate::events::Violation) -> Self {
         Self::Events(Box::new(violation))
+    }
+}
+
+impl From<crate::streams::Violation> for Fault {
+    fn from(violation: crate::streams::Violation) -> Self {
+        Self::Streams(Box::new(violation))
     }
 }
 

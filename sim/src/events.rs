@@ -8,6 +8,7 @@ mod asked;
 mod calendar;
 mod oracle;
 mod shell;
+mod topic;
 mod workload;
 
 use std::fmt;
@@ -26,6 +27,7 @@ use self::asked::{Asked, Look, What, kind, words};
 use self::oracle::Oracle;
 pub use self::oracle::Violation;
 use self::shell::Shell;
+use self::topic::Topic;
 use self::workload::Workload;
 use crate::dice::Dice;
 use crate::driver::{Fault, ensure};
@@ -84,6 +86,8 @@ pub struct Timing<M> {
     workload: Workload,
     oracle: Oracle,
     shell: Shell,
+    /// Outlives the server: it is another room's.
+    topic: Topic,
     machine: PhantomData<M>,
 }
 
@@ -144,7 +148,8 @@ impl<M> Timing<M> {
     fn new(dice: &mut Dice) -> Self {
         let mut workload = Workload::new(dice.fork());
         let shell = Shell::new(workload.settings());
-        Self { workload, oracle: Oracle::default(), shell, machine: PhantomData }
+        let (oracle, topic) = (Oracle::default(), Topic::default());
+        Self { workload, oracle, shell, topic, machine: PhantomData }
     }
 }
 
@@ -189,6 +194,7 @@ impl<M: Persist + Rules + fmt::Debug + 'static> Tenant for Timing<M> {
             }
             (Command::Tick { .. }, Reply::Ticked { more, .. }) => self.shell.more = *more,
             (_, Reply::Rescheduled { next, .. }) => self.shell.reschedule = *next,
+            (_, Reply::HandedOver { next }) => self.shell.hand_over = *next,
             _ => {}
         }
         Asked { now, what: What::Command { command, reply, actions, look }, told }
@@ -201,6 +207,13 @@ impl<M: Persist + Rules + fmt::Debug + 'static> Tenant for Timing<M> {
             self.workload.heard(reply, actions);
         }
         self.oracle.answered(&asked)?;
+        if let What::Command { actions, .. } = asked.what {
+            let sent = actions.into_iter().filter_map(|action| match action {
+                Action::Publish(publication) => Some(publication),
+                _ => None,
+            });
+            self.shell.on_the_way.extend(sent);
+        }
         Ok(())
     }
 
@@ -260,20 +273,27 @@ impl<M: Persist + Rules + fmt::Debug + 'static> Flat<Timing<M>> {
     /// What the server owes: a start comes first, then a clock that was set back, then whatever
     /// is due.
     fn drive(&mut self, site: &mut Site, history: &mut History) -> Result<(), Fault> {
-        let Shell { settings, resuming, late_left, reschedule, .. } = self.tenant.shell;
+        let Shell { settings, resuming, late_left, reschedule, hand_over, .. } = self.tenant.shell;
+        let publishing = settings.publishing;
         let many = if site.dice.one_in(3) { 1000 } else { 1 + site.dice.below(6) };
         let limit = usize::try_from(many).unwrap_or(usize::MAX);
         let tardiness = settings.tardiness;
+        if let Some(from) = hand_over {
+            return self.send(&Command::HandOver { from, limit }, site, history).map(drop);
+        }
         if resuming {
             let tardiness = Tardiness { catch_up_max: late_left, ..tardiness };
-            return self.send(&Command::Resume { limit, tardiness }, site, history).map(drop);
+            return self
+                .send(&Command::Resume { limit, tardiness, publishing }, site, history)
+                .map(drop);
         }
         if let Some(from) = reschedule {
             return self.send(&Command::Reschedule { from, limit }, site, history).map(drop);
         }
         self.wait_for_deadline(tardiness, site, history);
         for _ in 0..TICKS_MAX {
-            let ticked = self.send(&Command::Tick { limit, tardiness }, site, history)?;
+            let tick = Command::Tick { limit, tardiness, publishing };
+            let ticked = self.send(&tick, site, history)?;
             if !ticked || !self.tenant.shell.more || site.dice.one_in(4) {
                 break;
             }
@@ -307,7 +327,9 @@ impl<M: Persist + Rules + fmt::Debug + 'static> Flat<Timing<M>> {
     fn somebody_asks(&mut self, site: &mut Site, history: &mut History) -> Result<(), Fault> {
         let now = site.clock.now();
         let Timing { workload, .. } = &mut self.tenant;
-        let command = match site.dice.below(20) {
+        let command = match site.dice.below(28) {
+            20..27 => return self.topic_acts(site, history),
+            27 => workload.letters(),
             0..7 => workload.register(now),
             7..9 => workload.delete(),
             9 if site.dice.one_in(4) => workload.delete_all(),
@@ -316,6 +338,49 @@ impl<M: Persist + Rules + fmt::Debug + 'static> Flat<Timing<M>> {
             _ => return self.read(site, history),
         };
         self.send(&command, site, history).map(drop)
+    }
+
+    /// The topic does something about what is on its way to it: it takes it and answers, answers
+    /// nothing that arrives, takes it later, or refuses it.
+    fn topic_acts(&mut self, site: &mut Site, history: &mut History) -> Result<(), Fault> {
+        for _ in 0..1 + site.dice.below(3) {
+            let Timing { shell, topic, oracle, .. } = &mut self.tenant;
+            let count = shell.on_the_way.len() as u64;
+            if count == 0 {
+                break;
+            }
+            let place = usize::try_from(site.dice.below(count)).unwrap_or(0);
+            let Some(one) = shell.on_the_way.get(place).cloned() else { break };
+            let (id, sequence) = (one.id, one.handed.sequence);
+            let dead = oracle.is_dead(id, sequence);
+            let publishing = shell.settings.publishing;
+            let command = match site.dice.below(8) {
+                0 => {
+                    history.count(Kind::Injected, "the topic takes its time");
+                    break;
+                }
+                1 => {
+                    history.count(Kind::Injected, "the topic's answer is lost");
+                    topic.take(&one, dead)?;
+                    break;
+                }
+                2 | 3 if !topic.has(&one) => {
+                    history.count(Kind::Injected, "the topic refuses");
+                    let why = format!("no place for {sequence}");
+                    Command::PublishRefused { id, sequence, why, publishing }
+                }
+                _ => {
+                    if !topic.take(&one, dead)? {
+                        history.count(Kind::Performed, "repetition dropped by the topic");
+                    }
+                    Command::Published { id, sequence }
+                }
+            };
+            if self.send(&command, site, history)? {
+                self.tenant.shell.on_the_way.retain(|other| *other != one);
+            }
+        }
+        Ok(())
     }
 
     /// What cannot be said is refused before it reaches the room.
@@ -406,6 +471,7 @@ fn tell(asked: &Asked, history: &mut History) {
                 Refusal::Types(_) => "types",
                 Refusal::OutOfSight(_) => "out of sight",
                 Refusal::Full(_) => "full",
+                Refusal::Publish(_) => "publish",
                 _ => "another",
             };
             history.count(Kind::Refusal, why);
@@ -436,6 +502,7 @@ fn count(command: &Command, reply: &Reply, actions: &[Action], history: &mut His
             Action::Notify(notification) if notification.late => "late occurrence",
             Action::Notify(_) => "occurrence",
             Action::Forget(_) => "event forgotten",
+            Action::Publish(_) => "occurrence handed over",
         };
         history.count(Kind::Performed, what);
     }
@@ -470,6 +537,9 @@ fn count(command: &Command, reply: &Reply, actions: &[Action], history: &mut His
         matches!(reply, Reply::Ticked { more: true, .. }).then_some("more is due"),
         matches!(reply, Reply::Rescheduled { count: 1.., .. }).then_some("event scheduled anew"),
         matches!(reply, Reply::Rescheduled { next: Some(_), .. }).then_some("more to look at"),
+        matches!(reply, Reply::Letters { numbers, .. } if !numbers.is_empty())
+            .then_some("dead letters retried or deleted"),
+        matches!(reply, Reply::Answered { known: false }).then_some("answered before"),
         matches!(reply, Reply::Deleted { more: true, .. }).then_some("more to delete"),
     ];
     whats.into_iter().flatten().for_each(|what| history.count(Kind::Performed, what));

@@ -7,7 +7,7 @@
 //!   it: the world of several brokers on one database.
 //! * [`server`] is one server over the journal, on a disk that crashes and fails, with whatever
 //!   rooms; [`embedded`] is the world where that is the counter room, [`events`] the one where it is
-//!   the events room, mostly with others beside it.
+//!   the events room, mostly with others beside it, [`streams`] the one where it is the streams room.
 //! * [`driver`] runs a [`driver::World`] for a number of steps; [`scenario`] names the worlds.
 //!
 //! Nothing here asks a clock, draws a random number, starts a thread or iterates a hash map: a
@@ -26,4 +26,5 @@ pub mod room;
 pub mod scenario;
 pub mod server;
 pub mod store;
+pub mod streams;
 pub mod workload;

@@ -8,6 +8,7 @@ use crate::events::{self, Timed};
 use crate::history::{History, Keep};
 use crate::room::Counter;
 use crate::store::ConflictingStore;
+use crate::streams::{self, Streamed};
 
 /// A world that can be made from a seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -18,11 +19,16 @@ pub enum Scenario {
     Embedded,
     /// The same with the events room in it.
     Events,
+    /// The same with the streams room in it.
+    Streams,
+    /// Two brokers of streams over one store that conflicts.
+    StreamsBrokers,
 }
 
 impl Scenario {
     /// Every one there is.
-    pub const ALL: [Self; 3] = [Self::Brokers, Self::Embedded, Self::Events];
+    pub const ALL: [Self; 5] =
+        [Self::Brokers, Self::Embedded, Self::Events, Self::Streams, Self::StreamsBrokers];
 
     /// Its name on the command line.
     #[must_use]
@@ -31,6 +37,8 @@ impl Scenario {
             Self::Brokers => "brokers",
             Self::Embedded => "embedded",
             Self::Events => "events",
+            Self::Streams => "streams",
+            Self::StreamsBrokers => "streams-brokers",
         }
     }
 
@@ -41,6 +49,8 @@ impl Scenario {
             Self::Brokers => 1_000,
             Self::Embedded => 600,
             Self::Events => 500,
+            Self::Streams => 500,
+            Self::StreamsBrokers => 1_500,
         }
     }
 
@@ -55,6 +65,10 @@ impl Scenario {
             }
             Self::Embedded => Box::new(Embedded::<embedded::Sound>::new(dice)),
             Self::Events => Box::new(Timed::<events::Sound>::new(dice)),
+            Self::Streams => Box::new(Streamed::<streams::Sound>::new(dice)),
+            Self::StreamsBrokers => {
+                Box::new(streams::brokers::Brokered::<handoff_streams::Streams>::new(dice))
+            }
         }
     }
 }

@@ -3,11 +3,18 @@
 //! A simulator that is not deterministic finds a bug once and never again.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use handoff_sim::history::{History, Keep};
 use handoff_sim::scenario::{Scenario, run};
 
-const SEEDS: std::ops::Range<u64> = 1000..1030;
+/// A world with bodies to read over and over costs more.
+fn seeds(scenario: Scenario) -> Range<u64> {
+    match scenario {
+        Scenario::Streams | Scenario::StreamsBrokers => 1000..1004,
+        _ => 1000..1030,
+    }
+}
 
 fn history(scenario: Scenario, seed: u64) -> History {
     run(scenario, seed, scenario.steps(), Keep::All).unwrap_or_else(|failure| panic!("{failure}"))
@@ -16,7 +23,7 @@ fn history(scenario: Scenario, seed: u64) -> History {
 #[test]
 fn a_seed_run_twice_gives_the_same_history_line_for_line() {
     for scenario in Scenario::ALL {
-        for seed in SEEDS {
+        for seed in seeds(scenario) {
             let (once, twice) = (history(scenario, seed), history(scenario, seed));
             let first_difference = once.lines().zip(twice.lines()).find(|(one, two)| one != two);
             assert_eq!(first_difference, None, "seed {seed} of {}", scenario.name());
@@ -29,8 +36,9 @@ fn a_seed_run_twice_gives_the_same_history_line_for_line() {
 #[test]
 fn different_seeds_give_different_histories() {
     for scenario in Scenario::ALL {
-        let hashes: BTreeSet<u64> = SEEDS.map(|seed| history(scenario, seed).hash()).collect();
-        assert_eq!(hashes.len(), SEEDS.count(), "{}", scenario.name());
+        let hashes: BTreeSet<u64> =
+            seeds(scenario).map(|seed| history(scenario, seed).hash()).collect();
+        assert_eq!(hashes.len(), seeds(scenario).count(), "{}", scenario.name());
     }
 }
 
@@ -41,6 +49,8 @@ fn a_longer_run_begins_as_the_shorter_one_did() {
         let short = run(scenario, 1000, steps, Keep::All).unwrap_or_else(|f| panic!("{f}"));
         let long = history(scenario, 1000);
         let common = short.lines().zip(long.lines()).take_while(|(one, two)| one == two).count();
-        assert!(common > usize::try_from(steps).unwrap(), "only {common} lines in common");
+        // The rest is how the shorter one ends.
+        let (lines, name) = (short.lines().count(), scenario.name());
+        assert!(common > lines * 4 / 5, "only {common} of {lines} lines of {name} in common");
     }
 }

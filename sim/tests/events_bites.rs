@@ -145,11 +145,13 @@ fn told(mut decided: Decided, change: impl Fn(&mut handoff_events::Notification)
 /// The same command with another idea of what is missed.
 fn with_tardiness(command: &Command, other: impl Fn(Tardiness) -> Tardiness) -> Command {
     match command {
-        Command::Tick { limit, tardiness } => {
-            Command::Tick { limit: *limit, tardiness: other(*tardiness) }
+        Command::Tick { limit, tardiness, publishing } => {
+            let (limit, tardiness, publishing) = (*limit, other(*tardiness), *publishing);
+            Command::Tick { limit, tardiness, publishing }
         }
-        Command::Resume { limit, tardiness } => {
-            Command::Resume { limit: *limit, tardiness: other(*tardiness) }
+        Command::Resume { limit, tardiness, publishing } => {
+            let (limit, tardiness, publishing) = (*limit, other(*tardiness), *publishing);
+            Command::Resume { limit, tardiness, publishing }
         }
         command => command.clone(),
     }
@@ -465,8 +467,8 @@ fn a_start_that_is_like_any_tick() {
     impl Twist for Ticks {
         fn decide(state: &State, command: &Command, now: Now, entropy: Entropy) -> Decided {
             let command = match command {
-                Command::Resume { limit, tardiness } => {
-                    Command::Tick { limit: *limit, tardiness: *tardiness }
+                Command::Resume { limit, tardiness, publishing } => {
+                    Command::Tick { limit: *limit, tardiness: *tardiness, publishing: *publishing }
                 }
                 command => command.clone(),
             };
@@ -536,9 +538,11 @@ fn more_events_at_once_than_was_asked_for() {
     impl Twist for Overdoes {
         fn decide(state: &State, command: &Command, now: Now, entropy: Entropy) -> Decided {
             let command = match command {
-                Command::Tick { limit, tardiness } => {
-                    Command::Tick { limit: limit + 1, tardiness: *tardiness }
-                }
+                Command::Tick { limit, tardiness, publishing } => Command::Tick {
+                    limit: limit + 1,
+                    tardiness: *tardiness,
+                    publishing: *publishing,
+                },
                 command => command.clone(),
             };
             Events::decide(state, &command, now, entropy)
@@ -659,4 +663,82 @@ fn a_checkpoint_that_leaves_something_out() {
         }
     }
     notices::<Twisted<LeavesOut>>(says("the state read back"));
+}
+
+fn published(violation: &Violation) -> bool {
+    matches!(violation, Violation::Published { .. })
+}
+
+#[test]
+fn occurrences_of_an_event_that_is_gone_are_not_handed_over() {
+    #[derive(Debug)]
+    struct Gives;
+    impl Twist for Gives {
+        fn decide(state: &State, command: &Command, now: Now, entropy: Entropy) -> Decided {
+            let mut decided = Events::decide(state, command, now, entropy);
+            for change in &mut decided.changes {
+                if let Change::Ended { id } = change {
+                    *change = Change::Closed { id: *id };
+                }
+            }
+            decided
+        }
+    }
+    objects::<Gives>(published);
+}
+
+#[test]
+fn what_waits_is_not_handed_over_after_a_start() {
+    #[derive(Debug)]
+    struct Forgets;
+    impl Twist for Forgets {
+        fn decide(state: &State, command: &Command, now: Now, entropy: Entropy) -> Decided {
+            let mut decided = Events::decide(state, command, now, entropy);
+            if matches!(command, Command::HandOver { .. }) {
+                decided.actions.clear();
+            }
+            decided
+        }
+    }
+    objects::<Forgets>(published);
+}
+
+#[test]
+fn what_a_topic_refuses_is_lost() {
+    #[derive(Debug)]
+    struct Loses;
+    impl Twist for Loses {
+        fn decide(state: &State, command: &Command, now: Now, entropy: Entropy) -> Decided {
+            let mut decided = Events::decide(state, command, now, entropy);
+            decided.changes.retain(|change| !matches!(change, Change::Died { .. }));
+            decided
+        }
+    }
+    objects::<Loses>(published);
+}
+
+#[test]
+fn an_occurrence_is_sent_before_the_one_before_it_is_answered() {
+    #[derive(Debug)]
+    struct Hurries;
+    impl Twist for Hurries {
+        fn decide(state: &State, command: &Command, now: Now, entropy: Entropy) -> Decided {
+            let mut decided = Events::decide(state, command, now, entropy);
+            let handed = decided.changes.iter().filter_map(|change| match change {
+                Change::Handed { id, handed, .. } => Some((*id, handed.last().copied()?)),
+                _ => None,
+            });
+            for (id, last) in handed {
+                let first = decided.actions.iter().find_map(|action| match action {
+                    Action::Publish(one) if one.id == id && one.handed != last => Some(one.clone()),
+                    _ => None,
+                });
+                decided.actions.extend(first.map(|one| {
+                    Action::Publish(handoff_events::Publication { handed: last, ..one })
+                }));
+            }
+            decided
+        }
+    }
+    objects::<Hurries>(published);
 }

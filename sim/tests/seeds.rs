@@ -11,6 +11,11 @@ const SEEDS: Range<u64> = 0..200;
 /// A world of several rooms costs more.
 const SEEDS_OF_EVENTS: Range<u64> = 0..160;
 
+/// And one that reads every message over and over.
+const SEEDS_OF_STREAMS: Range<u64> = 0..30;
+
+const SEEDS_OF_STREAMS_BROKERS: Range<u64> = 0..40;
+
 fn all_seeds(scenario: Scenario, seeds: Range<u64>) -> Census {
     let mut census = Census::default();
     for seed in seeds {
@@ -296,4 +301,168 @@ const OF_EVENTS: &[(Kind, &[&str])] = &[
 fn a_server_with_events_keeps_every_promise_through_everything_that_can_happen() {
     let census = all_seeds(Scenario::Events, SEEDS_OF_EVENTS);
     assert_eq!(missed(&census, OF_EVENTS), [], "never happened in {SEEDS_OF_EVENTS:?}");
+}
+
+/// Everything that can happen to messages, wherever they are.
+const OF_MESSAGES: &[(Kind, &[&str])] = &[
+    (
+        Kind::Sent,
+        &[
+            "alter topic",
+            "create topic",
+            "delete topic",
+            "grow topic",
+            "produce",
+            "produce in sequence",
+            "register producer",
+            "trim",
+        ],
+    ),
+    (
+        Kind::Acknowledged,
+        &[
+            "alter topic",
+            "create topic",
+            "delete topic",
+            "grow topic",
+            "produce",
+            "produce in sequence",
+            "register producer",
+            "trim",
+        ],
+    ),
+    (Kind::Unknown, &["create topic", "produce", "produce in sequence", "register producer"]),
+    (
+        Kind::Refusal,
+        &[
+            "another",
+            "empty",
+            "limit",
+            "message",
+            "no partition",
+            "no topic",
+            "partitions",
+            "scope fixed",
+            "sequence range",
+            "sequence reused",
+            "sequence too old",
+            "too far ahead",
+            "topic exists",
+        ],
+    ),
+    (
+        Kind::Performed,
+        &[
+            "duplicate",
+            "duplicate, place forgotten",
+            "published",
+            "scheduled",
+            "stored",
+            "stored after gap",
+            "stored late",
+            "to be dropped",
+            "to be removed",
+        ],
+    ),
+];
+
+/// What happens to them on embedded storage.
+const OF_STREAMS: &[(Kind, &[&str])] = &[
+    (Kind::Sent, &["cancel", "tick"]),
+    (Kind::Acknowledged, &["cancel", "tick", "create token"]),
+    (Kind::Unknown, &["cancel", "tick"]),
+    (Kind::Refusal, &["not scheduled"]),
+    (Kind::Performed, &["more is due", "scheduled message delivered"]),
+    (
+        Kind::Injected,
+        &[
+            "a call of an opening fails",
+            "a fault struck",
+            "a sync fails",
+            "a write fails",
+            "clock set back",
+            "clock set forward",
+            "the disk is nearly full",
+            "the machine sleeps",
+            "the machine stops",
+            "the machine stops in an opening",
+            "writes are short",
+        ],
+    ),
+    (Kind::NotAdmitted, &["journal full", "no file", "poisoned"]),
+    (
+        Kind::Storage,
+        &[
+            "batch not durable yet",
+            "batches read",
+            "bodies copied",
+            "checkpoint done",
+            "checkpoint waits",
+            "commit stalled",
+            "committed",
+            "copy failed",
+            "lane removed",
+            "nothing more to read",
+            "relieved",
+            "segments not synced",
+            "segments synced",
+            "segments trimmed",
+            "strays removed",
+        ],
+    ),
+    (
+        Kind::Restart,
+        &[
+            "closed",
+            "killed",
+            "opening failed",
+            "power cut",
+            "power cut keeping nothing",
+            "stopped in the middle",
+            "tail clean",
+            "tail marked",
+            "unanswered commands survived",
+        ],
+    ),
+];
+
+#[test]
+fn a_server_with_streams_keeps_every_promise_through_everything_that_can_happen() {
+    let census = all_seeds(Scenario::Streams, SEEDS_OF_STREAMS);
+    let missing = [missed(&census, OF_MESSAGES), missed(&census, OF_STREAMS)];
+    assert_eq!(missing.concat(), [], "never happened in {SEEDS_OF_STREAMS:?}");
+}
+
+#[test]
+fn two_brokers_of_streams_keep_every_promise_and_meet_everything_that_can_happen() {
+    let census = all_seeds(Scenario::StreamsBrokers, SEEDS_OF_STREAMS_BROKERS);
+    let missing = [
+        missed(&census, OF_MESSAGES),
+        missed(
+            &census,
+            &[
+                (Kind::Injected, &["clock set back", "clock set forward", "time leaps"]),
+                (
+                    Kind::Broker,
+                    &[
+                        "answer lost",
+                        "batches read",
+                        "commit delayed",
+                        "commit failed",
+                        "committed",
+                        "conflict for no reason",
+                        "could not load",
+                        "late commit in vain",
+                        "late commit made",
+                        "loaded",
+                        "loaded and locked",
+                        "met a conflict",
+                        "restarted",
+                        "waited for a lock",
+                    ],
+                ),
+            ],
+        ),
+    ];
+    assert_eq!(missing.concat(), [], "never happened in {SEEDS_OF_STREAMS_BROKERS:?}");
 }

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use handoff_events::{
-    Action, Command, EventView, Filter, FilterError, Id, Notification, Reply, Schedule, Selection,
-    SessionId, State, Totals,
+    Action, Command, EventView, Filter, FilterError, Id, LetterView, Notification, Outlet, Reply,
+    Schedule, Selection, SessionId, State, Totals,
 };
 use handoff_types::{Machine, Now, Sight, Steady};
 
@@ -87,6 +87,9 @@ pub(super) struct Look {
     pub(super) totals: Totals,
     pub(super) next_id: Option<Id>,
     pub(super) deadline: Option<Steady>,
+    /// Ways to topics, those of events that are gone included.
+    pub(super) outlets: Vec<(Id, Outlet)>,
+    pub(super) letters: Vec<LetterView>,
 }
 
 impl Look {
@@ -96,6 +99,8 @@ impl Look {
             totals: state.totals(),
             next_id: state.next_id(),
             deadline: M::next_deadline(state, now),
+            outlets: state.outlets_from(Id::default()).map(|(id, o)| (id, o.clone())).collect(),
+            letters: state.letters(&Sight::All, 0, usize::MAX),
         }
     }
 }
@@ -127,6 +132,11 @@ pub(super) fn kind(command: &Command) -> &'static str {
         Command::Tick { .. } => "tick",
         Command::Resume { .. } => "resume",
         Command::Reschedule { .. } => "reschedule",
+        Command::HandOver { .. } => "hand over",
+        Command::Published { .. } => "published",
+        Command::PublishRefused { .. } => "refused by the topic",
+        Command::RetryLetters { .. } => "retry letters",
+        Command::DeleteLetters { .. } => "delete letters",
     }
 }
 
@@ -140,14 +150,31 @@ pub(super) fn words(command: &Command) -> String {
                 Schedule::At(at) => format!("at {}", at.0),
             };
             let (types, repeat) = (&event.types, event.repeat);
-            let bytes = event.description.len();
-            format!("register {schedule} × {repeat}, types {types:?}, {bytes} bytes, for {sight:?}")
+            let (bytes, to) = (event.description.len(), &event.publish);
+            format!(
+                "register {schedule} × {repeat}, types {types:?}, {bytes} bytes, to {to:?}, for {sight:?}"
+            )
         }
         Command::Delete { selection, sight, limit } => {
             format!("delete {} for {sight:?}, {limit} at most", Chosen(selection))
         }
-        Command::Tick { limit, tardiness } => format!("tick {limit}, {tardiness:?}"),
-        Command::Resume { limit, tardiness } => format!("resume {limit}, {tardiness:?}"),
+        Command::Tick { limit, tardiness, publishing } => {
+            format!("tick {limit}, {tardiness:?}, {publishing:?}")
+        }
+        Command::Resume { limit, tardiness, publishing } => {
+            format!("resume {limit}, {tardiness:?}, {publishing:?}")
+        }
+        Command::HandOver { from, limit } => format!("hand over {limit} from {from}"),
+        Command::Published { id, sequence } => format!("{sequence} of {id} is published"),
+        Command::PublishRefused { id, sequence, why, .. } => {
+            format!("{sequence} of {id} is refused: {why}")
+        }
+        Command::RetryLetters { letters, sight, limit } => {
+            format!("retry {letters:?} for {sight:?}, {limit} at most")
+        }
+        Command::DeleteLetters { letters, sight, limit } => {
+            format!("delete {letters:?} for {sight:?}, {limit} at most")
+        }
         Command::Reschedule { from, limit } => format!("reschedule {limit} from {from}"),
     }
 }

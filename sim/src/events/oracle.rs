@@ -12,6 +12,7 @@
 
 mod belief;
 mod happen;
+mod lines;
 mod listeners;
 mod violation;
 
@@ -26,6 +27,7 @@ use handoff_types::{Now, Sight, Wall};
 
 use self::belief::{Belief, Instant};
 use self::happen::Outcome;
+use self::lines::Lines;
 pub(super) use self::listeners::HELD;
 use self::listeners::{Listeners, covers, names, sees};
 pub use self::violation::Violation;
@@ -38,6 +40,7 @@ pub(super) struct Oracle {
     events: BTreeMap<Id, Belief>,
     totals: Totals,
     listeners: Listeners,
+    lines: Lines,
 }
 
 impl Oracle {
@@ -53,7 +56,10 @@ impl Oracle {
                         Command::Reschedule { from, limit } => {
                             self.rescheduled(command, (*from, *limit), *now, &outcome)?;
                         }
-                        _ => self.happened(command, *now, &outcome)?,
+                        Command::Tick { .. } | Command::Resume { .. } => {
+                            self.happened(command, *now, &outcome)?;
+                        }
+                        _ => self.topics(command, *now, &outcome)?,
                     }
                     return Ok(());
                 }
@@ -154,6 +160,7 @@ impl Oracle {
                     self.listeners.forget(*id);
                     self.totals.deleted += 1;
                 }
+                self.end_lines(ids.iter().copied());
                 Ok(())
             }
             _ => Err(Violation::Answer {
@@ -182,6 +189,9 @@ impl Oracle {
         let reply = |registered: &Registered| Reply::Registered(*registered);
         answer_is(command, &reply(registered), &reply(&expected))?;
         self.totals.registered += 1;
+        if belief.is_some() {
+            self.lines.open(id, event);
+        }
         self.events.extend(belief.map(|belief| (id, belief)));
         Ok(())
     }
@@ -208,7 +218,14 @@ impl Oracle {
         let short = |name: &&String| (1..=bounds.type_bytes_max).contains(&name.len());
         let seen = |name: &&String| covers(sight, name);
         let visible = *sight == Sight::All || !types.is_empty();
-        let full = self.events.len() as u64 >= bounds.events_max && event.repeat != 0;
+        let left = event.publish.as_ref().map_or(0, |_| self.lines.ended());
+        let there = self.events.len() as u64 + left;
+        let full = there >= bounds.events_max && event.repeat != 0;
+        let name = |name: &String| (1..=249).contains(&name.len());
+        let named = event
+            .publish
+            .as_ref()
+            .is_none_or(|publish| name(&publish.topic) && publish.key.as_ref().is_none_or(name));
         let rules = [
             (Objection::Schedule, timely),
             (Objection::Repeat, event.repeat >= -1),
@@ -216,6 +233,7 @@ impl Oracle {
             (Objection::Types, types.len() <= bounds.types_max && types.iter().all(short)),
             (Objection::Sight, visible && types.iter().all(seen)),
             (Objection::Full, !full),
+            (Objection::Publish, named),
         ];
         rules.into_iter().filter(|(_, holds)| !holds).map(|(objection, _)| objection).collect()
     }
@@ -289,7 +307,19 @@ impl Oracle {
     ) -> Result<(), Violation> {
         let belief = self.events.get(&id);
         let seen = |belief: &&Belief| sees(sight, belief.types.iter().map(String::as_str));
-        shows(id, found, belief.filter(seen).map(|belief| belief.view(id, now)).as_ref())
+        let expected = belief.filter(seen).map(|belief| self.shown(id, belief, found, now));
+        shows(id, found, expected.as_ref())
+    }
+
+    /// How an event is shown.
+    fn shown(&self, id: Id, belief: &Belief, found: Option<&EventView>, now: Now) -> EventView {
+        let published = found.and_then(|found| found.publish.as_ref());
+        EventView { publish: self.lines.view(id, published), ..belief.view(id, now) }
+    }
+
+    /// Whether an occurrence is or was a dead letter.
+    pub(super) fn is_dead(&self, id: Id, sequence: u64) -> bool {
+        self.lines.is_dead(id, sequence)
     }
 
     /// Judges everything there is to see.
@@ -297,7 +327,7 @@ impl Oracle {
         let shown: BTreeSet<Id> = look.events.iter().map(|view| view.id).collect();
         for id in self.events.keys().chain(&shown) {
             let found = look.events.iter().find(|view| view.id == *id);
-            let expected = self.events.get(id).map(|belief| belief.view(*id, now));
+            let expected = self.events.get(id).map(|belief| self.shown(*id, belief, found, now));
             shows(*id, found, expected.as_ref())?;
         }
         let next = u32::try_from(self.totals.registered).ok().and_then(Id::new);
@@ -307,6 +337,7 @@ impl Oracle {
                 expected: format!("{:?}, next {next:?}", self.totals),
             });
         }
+        self.check_lines(&look.outlets, &look.letters)?;
         self.check_deadline(look, now)
     }
 
@@ -340,6 +371,7 @@ enum Objection {
     Types,
     Sight,
     Full,
+    Publish,
     Unknown,
 }
 
@@ -352,6 +384,7 @@ impl Objection {
             Refusal::Types(_) => Self::Types,
             Refusal::OutOfSight(_) => Self::Sight,
             Refusal::Full(_) => Self::Full,
+            Refusal::Publish(_) => Self::Publish,
             _ => Self::Unknown,
         }
     }
@@ -374,7 +407,7 @@ fn forgets(actions: &[Action], gone: &[Id]) -> Result<(), Violation> {
         .iter()
         .map(|action| match action {
             Action::Forget(id) => Some(*id),
-            Action::Notify(_) => None,
+            Action::Notify(_) | Action::Publish(_) => None,
         })
         .collect();
     found.sort_unstable();

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use handoff_events::{Action, Id, Notification, SessionId, Sessions, State};
+use handoff_events::{Action, Id, Notification, Publication, SessionId, Sessions, State};
 use handoff_types::{Now, Steady};
 
 use super::asked::{FilterChange, Told, What};
@@ -25,6 +25,10 @@ pub(super) struct Shell {
     pub(super) reschedule: Option<Id>,
     /// The last tick left something.
     pub(super) more: bool,
+    /// From here on what waits for topics has not been handed over since the start.
+    pub(super) hand_over: Option<Id>,
+    /// What is on its way to topics: durable, and not answered.
+    pub(super) on_the_way: Vec<Publication>,
 }
 
 /// An occurrence that whoever subscribes soon is told of.
@@ -46,6 +50,8 @@ impl Shell {
             late_left: settings.tardiness.catch_up_max,
             reschedule: Some(Id::default()),
             more: false,
+            hand_over: Some(Id::default()),
+            on_the_way: Vec::new(),
         }
     }
 
@@ -69,6 +75,8 @@ impl Shell {
                     }
                 }
                 Action::Forget(id) => self.sessions.forget(*id),
+                // Only once it is durable.
+                Action::Publish(_) => {}
             }
         }
         told

@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 
 use handoff_events::cron::Cron;
 use handoff_events::{
-    Action, Bounds, CatchUp, Command, Id, Registration, Reply, Schedule, Selection, Tardiness,
+    Action, Bounds, CatchUp, Command, Id, Letters, Publish, Publishing, Registration, Reply,
+    Schedule, Selection, Tardiness,
 };
 use handoff_types::{Now, Room, Scope, Sight, Span, Wall};
 
@@ -53,6 +54,7 @@ const REMEMBERED: usize = 16;
 pub(super) struct Settings {
     pub(super) tardiness: Tardiness,
     pub(super) entries_max: usize,
+    pub(super) publishing: Publishing,
 }
 
 /// Makes up what is asked.
@@ -93,7 +95,12 @@ impl Workload {
             catch_up_max: dice.pick(&[0, 1, 3, 20]).copied().unwrap_or(0),
             late_max: dice.pick(&late).copied().unwrap_or(Span::ZERO),
         };
-        Settings { tardiness, entries_max: if dice.one_in(3) { 3 } else { 100 } }
+        let entries_max = if dice.one_in(3) { 3 } else { 100 };
+        let publishing = Publishing {
+            pending_max: dice.pick(&[1, 2, 5, 100]).copied().unwrap_or(1),
+            letters_max: dice.pick(&[0, 1, 4, 100]).copied().unwrap_or(1),
+        };
+        Settings { tardiness, entries_max, publishing }
     }
 
     /// A new event, or one that is refused.
@@ -101,11 +108,42 @@ impl Workload {
         let schedule = self.schedule(now);
         let repeat = self.repeat(&schedule);
         let types = self.types();
-        let event = Registration { description: self.description(), types, schedule, repeat };
+        let (description, publish) = (self.description(), self.publish());
+        let event = Registration { description, types, schedule, repeat, publish };
         let whose = self.sight();
         let mine = event.types.iter().all(|name| whose.sees(name)) && !event.types.is_empty();
         let sight = if mine || self.dice.one_in(6) { whose } else { Sight::All };
         Command::Register { event, bounds: self.bounds, sight }
+    }
+
+    /// Something is done about dead letters.
+    pub(super) fn letters(&mut self) -> Command {
+        let letters = match self.dice.below(3) {
+            0 => Letters::From(self.dice.below(4)),
+            _ => Letters::These((0..3).map(|_| self.dice.below(12)).collect()),
+        };
+        let (sight, limit) = (self.sight(), if self.dice.one_in(2) { 2 } else { 100 });
+        match self.dice.below(4) {
+            0 => Command::DeleteLetters { letters, sight, limit },
+            _ => Command::RetryLetters { letters, sight, limit },
+        }
+    }
+
+    /// Where an event is published, if it is.
+    fn publish(&mut self) -> Option<Publish> {
+        let long = "x".repeat(250);
+        let topic = match self.dice.below(24) {
+            0 => "",
+            1 => long.as_str(),
+            2..12 => "ticks",
+            _ => return None,
+        };
+        let key = match self.dice.below(12) {
+            0 => Some(String::new()),
+            1..4 => Some("a key".to_owned()),
+            _ => None,
+        };
+        Some(Publish { topic: topic.to_owned(), key })
     }
 
     pub(super) fn delete(&mut self) -> Command {

@@ -149,7 +149,7 @@ impl<T: Tenant> Flat<T> {
         history.count(Kind::Sent, kind);
         history.tell(format_args!("at {}: {}", moment.now, T::say(command)));
         let chance = (moment.now, site.dice.entropy());
-        match life.host.apply(command, bodies, purpose, chance) {
+        match T::apply(&mut life.host, command, bodies, purpose, chance) {
             Ok(Applied { reply, actions, ticket, sequence }) => {
                 if let Some(sequence) = sequence {
                     self.ledger.appended(sequence, T::hash(life.host.state()), moment);
@@ -176,6 +176,11 @@ impl<T: Tenant> Flat<T> {
                 Ok(false)
             }
         }
+    }
+
+    /// Whether nothing waits for the disk.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.life.as_ref().is_some_and(|life| life.underway.is_empty())
     }
 
     /// Asks for something that changes nothing durable. The answer waits for what it rests on.

@@ -3,9 +3,9 @@
 use std::fmt;
 
 use bytes::Bytes;
-use handoff_log::journal::Purpose;
-use handoff_store_embedded::{Host, Persist};
-use handoff_types::{Machine, Now};
+use handoff_log::journal::{Purpose, Refused};
+use handoff_store_embedded::{Applied, Host, Persist};
+use handoff_types::{Entropy, Machine, Now};
 
 use super::flat::Flat;
 use super::parts::Deed;
@@ -67,6 +67,20 @@ pub(crate) trait Tenant: fmt::Debug + Sized + 'static {
 
     /// The name of a kind of command, what it is for, and its bodies.
     fn sort(command: &CommandOf<Self>) -> (&'static str, Purpose, Vec<Bytes>);
+
+    /// Hands a command to the room.
+    ///
+    /// # Errors
+    /// When it is not admitted.
+    fn apply(
+        host: &mut Host<Self::Room>,
+        command: &CommandOf<Self>,
+        bodies: Vec<Bytes>,
+        purpose: Purpose,
+        chance: (Now, Entropy),
+    ) -> Result<Applied<Self::Room>, Refused> {
+        host.apply(command, bodies, purpose, chance)
+    }
 
     /// A command was decided. The state has its changes already.
     fn decided(&mut self, decided: Decided<Self>, state: &StateOf<Self>) -> Self::Asked;

@@ -237,6 +237,7 @@ impl Belief {
             next: Wall(next.wall(now)),
             occurrences: self.occurrences,
             skipped: self.skipped,
+            publish: None,
         }
     }
 }
@@ -259,7 +260,13 @@ mod tests {
     use handoff_types::Steady;
 
     fn event(schedule: Schedule, repeat: i32, now: Now) -> Belief {
-        let asked = Registration { description: String::new(), types: vec![], schedule, repeat };
+        let asked = Registration {
+            description: String::new(),
+            types: vec![],
+            schedule,
+            repeat,
+            publish: None,
+        };
         Belief::of(&asked, now).unwrap()
     }
 

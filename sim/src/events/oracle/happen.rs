@@ -2,11 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use handoff_events::{Action, CatchUp, Command, Id, Notification, Reply, Tardiness};
+use handoff_events::{
+    Action, CatchUp, Command, Handed, Id, Notification, Publishing, Reply, Tardiness,
+};
 use handoff_types::Now;
 
 use super::super::asked::{Look, Told};
 use super::belief::Belief;
+use super::lines::Happened;
 use super::{Oracle, Violation};
 
 /// What the rules say of one such command.
@@ -14,6 +17,7 @@ use super::{Oracle, Violation};
 struct Rule {
     limit: usize,
     tardiness: Tardiness,
+    publishing: Publishing,
     /// Later than this is missed; none: whatever is due is.
     late_max: Option<u64>,
 }
@@ -59,11 +63,14 @@ impl Oracle {
         check_policy(&courses, rule)?;
         let happened = outcome.actions.iter().filter_map(|action| match action {
             Action::Notify(notification) => Some(notification),
-            Action::Forget(_) => None,
+            Action::Forget(_) | Action::Publish(_) => None,
         });
         let expected = self.listeners.told_of(happened, now);
         self.listeners.check_told(outcome.told, &expected)?;
+        let sent = self.hand(told_in_turn(outcome.actions), rule.publishing, now);
         self.go_on(&courses, &forgotten, now)?;
+        self.end_lines(forgotten);
+        self.check_sent(outcome.actions, &sent)?;
         self.check_reply(command, outcome.reply, &courses, now)?;
         self.looks(outcome.look, now)
     }
@@ -147,17 +154,36 @@ impl Oracle {
 impl Rule {
     fn of(command: &Command) -> Option<Self> {
         match command {
-            Command::Tick { limit, tardiness } => Some(Self {
+            Command::Tick { limit, tardiness, publishing } => Some(Self {
                 limit: *limit,
                 tardiness: *tardiness,
+                publishing: *publishing,
                 late_max: Some(tardiness.late_max.0),
             }),
-            Command::Resume { limit, tardiness } => {
-                Some(Self { limit: *limit, tardiness: *tardiness, late_max: None })
-            }
+            Command::Resume { limit, tardiness, publishing } => Some(Self {
+                limit: *limit,
+                tardiness: *tardiness,
+                publishing: *publishing,
+                late_max: None,
+            }),
             _ => None,
         }
     }
+}
+
+/// What is told, event by event in the order of the first told of each.
+fn told_in_turn(actions: &[Action]) -> Happened {
+    let mut happened = Happened::new();
+    for action in actions {
+        let Action::Notify(told) = action else { continue };
+        let Notification { id, due, late, occurrence, .. } = told;
+        let handed = Handed { sequence: 0, number: *occurrence, due: *due, late: *late };
+        match happened.iter_mut().find(|(of, _)| of == id) {
+            Some((_, all)) => all.push(handed),
+            None => happened.push((*id, vec![handed])),
+        }
+    }
+    happened
 }
 
 type ByEvent<'a> = BTreeMap<Id, Vec<&'a Notification>>;
@@ -173,6 +199,7 @@ fn by_event(actions: &[Action]) -> Result<(ByEvent<'_>, BTreeSet<Id>), Violation
                 (notification.id, !forgotten.contains(&notification.id))
             }
             Action::Forget(id) => (*id, forgotten.insert(*id)),
+            Action::Publish(_) => continue,
         };
         if !fits {
             let (found, expected) = (format!("{id} too early or twice"), id.to_string());

@@ -95,6 +95,14 @@ pub enum Violation {
         /// What is gone.
         expected: String,
     },
+    /// Something else is handed over to topics, waits for them, or is dead.
+    #[error("for topics there is {found}, and it should be {expected}")]
+    Published {
+        /// What is there.
+        found: String,
+        /// What should be.
+        expected: String,
+    },
     /// An event looks otherwise than it should.
     #[error("{id} is {found}, and it should be {expected}")]
     Event {
