@@ -7,19 +7,23 @@
 //!   random moments and lets the ledger judge what the next one finds.
 //! * [`prey`] is a victim as a process, [`small_disk`] a filesystem that can be filled up.
 //! * [`served`] is the real binary as a process, [`sevent`] a client that knows only octets,
-//!   [`reminders`] the hunt on the events room with its own ledger.
+//!   [`http`] one that knows only HTTP. [`stalk`] follows servers and strikes them; [`reminders`] is
+//!   the hunt on the events room, [`letters`] the one on streams, each with its own ledger.
 //! * [`fixture`] opens data directories of every format there has been.
 //! * [`workspace`] is what cargo knows of this house.
 
 pub mod fixture;
+pub mod http;
 pub mod hunt;
 pub mod ledger;
+pub mod letters;
 pub mod place;
 pub mod prey;
 pub mod reminders;
 pub mod served;
 pub mod sevent;
 pub mod small_disk;
+pub mod stalk;
 pub mod victim;
 pub mod wire;
 pub mod workspace;

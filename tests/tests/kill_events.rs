@@ -11,6 +11,7 @@
 
 use handoff_tests::place::Place;
 use handoff_tests::reminders::Hunt;
+use handoff_tests::stalk::Hunts;
 
 fn thirty_kills(seed: u64) {
     let place = Place::temporary().expect("the temporary directory takes files");

@@ -9,7 +9,8 @@ use handoff_sim::history::Keep;
 use handoff_sim::scenario::{Scenario, run};
 use handoff_tests::hunt::Hunt;
 use handoff_tests::place::Place;
-use handoff_tests::reminders;
+use handoff_tests::stalk::{Bag, Hunts};
+use handoff_tests::{letters, reminders};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -43,6 +44,8 @@ enum Tortured {
     Log,
     /// The events room of the real server
     Events,
+    /// The streams room of the real server
+    Streams,
 }
 
 #[derive(Default)]
@@ -68,6 +71,7 @@ fn main() -> ExitCode {
     let tortured = match arguments.room {
         Tortured::Log => torture_log(&arguments),
         Tortured::Events => torture_events(&arguments),
+        Tortured::Streams => torture_streams(&arguments),
     };
     match tortured {
         Ok(summary) => {
@@ -87,19 +91,25 @@ fn programs() -> Result<PathBuf, String> {
     Ok(here.parent().unwrap_or(Path::new(".")).to_owned())
 }
 
-fn torture_events(arguments: &Arguments) -> Result<Summary, String> {
+/// One data directory after the other until time is over, with simulated seeds between them.
+fn follow<H: Hunts>(
+    arguments: &Arguments,
+    (room, scenario): (&str, Scenario),
+    begin: impl Fn(u64, &Path) -> H,
+    mut seen: impl FnMut(&H),
+) -> Result<Sum, String> {
     let parent = match &arguments.dir {
         Some(dir) => dir.clone(),
         None => programs()?.join("torture-data"),
     };
     let over = clock() + Duration::from_secs(arguments.for_secs);
-    let (mut bag, mut outcomes) = (reminders::Bag::default(), reminders::Outcomes::default());
     let mut sum = Sum::default();
+    let mut bag = Bag::default();
     let mut simulated = arguments.seed;
     for round in 0.. {
         let seed = arguments.seed.wrapping_add(round);
         let mut place = Place::below(&parent).map_err(|error| format!("no directory: {error}"))?;
-        let mut hunt = reminders::Hunt::new(seed, place.path());
+        let mut hunt = begin(seed, place.path());
         let mut hunted = Ok(());
         for _ in 0..LIVES {
             hunted = hunted.and_then(|()| hunt.life());
@@ -109,23 +119,41 @@ fn torture_events(arguments: &Arguments) -> Result<Summary, String> {
         }
         if let Err(found) = hunted.and_then(|()| hunt.finish()) {
             place.keep();
-            return Err(format!("{found}\nagain: scripts/torture events --seed {seed}"));
+            return Err(format!("{found}\nagain: scripts/torture {room} --seed {seed}"));
         }
         bag += hunt.bag();
-        outcomes += hunt.outcomes();
+        seen(&hunt);
         sum.directories += 1;
-        simulate(&mut simulated, &[Scenario::Events], over, &mut sum)?;
-        eprintln!("seed {seed}: {bag:?}, {outcomes:?}");
+        simulate(&mut simulated, &[scenario], over, &mut sum)?;
+        eprintln!("seed {seed}: {bag:?}, {} simulated seeds", sum.seeds);
         if clock() >= over {
             break;
         }
     }
-    Ok(vec![
+    (sum.kills, sum.kills_at_start) = (bag.kills, bag.kills_at_start);
+    (sum.freezes, sum.clean_ends) = (bag.freezes, bag.clean_ends);
+    Ok(sum)
+}
+
+/// What is told of every hunt on real servers.
+fn followed(sum: &Sum) -> Summary {
+    vec![
         ("data directories", sum.directories),
-        ("servers killed", bag.kills),
-        ("  before being ready", bag.kills_at_start),
-        ("servers frozen", bag.freezes),
-        ("servers ended", bag.clean_ends),
+        ("servers killed", sum.kills),
+        ("  before being ready", sum.kills_at_start),
+        ("servers frozen", sum.freezes),
+        ("servers ended", sum.clean_ends),
+        ("simulated seeds", sum.seeds),
+    ]
+}
+
+fn torture_events(arguments: &Arguments) -> Result<Summary, String> {
+    let mut outcomes = reminders::Outcomes::default();
+    let sum = follow(arguments, ("events", Scenario::Events), reminders::Hunt::new, |hunt| {
+        outcomes += hunt.outcomes();
+    })?;
+    let mut summary = followed(&sum);
+    summary.extend([
         ("registered", outcomes.acknowledged),
         ("refused by the rules", outcomes.refused),
         ("unknown, there", outcomes.unknown_there),
@@ -133,8 +161,27 @@ fn torture_events(arguments: &Arguments) -> Result<Summary, String> {
         ("deleted", outcomes.deleted),
         ("notified", outcomes.notified),
         ("events looked at", outcomes.looked),
-        ("simulated seeds", sum.seeds),
-    ])
+    ]);
+    Ok(summary)
+}
+
+fn torture_streams(arguments: &Arguments) -> Result<Summary, String> {
+    let mut outcomes = letters::Outcomes::default();
+    let sum = follow(arguments, ("streams", Scenario::Embedded), letters::Hunt::new, |hunt| {
+        outcomes += hunt.outcomes();
+    })?;
+    let mut summary = followed(&sum);
+    summary.extend([
+        ("acknowledged", outcomes.acknowledged),
+        ("  as duplicates", outcomes.duplicates),
+        ("refused by the rules", outcomes.refused),
+        ("unknown, there", outcomes.unknown_there),
+        ("unknown, not there", outcomes.unknown_missing),
+        ("delivered later", outcomes.delivered),
+        ("cancelled", outcomes.cancelled),
+        ("messages read", outcomes.read),
+    ]);
+    Ok(summary)
 }
 
 fn torture_log(arguments: &Arguments) -> Result<Summary, String> {
