@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use crate::{Failed, Report, events, log};
+use crate::{Failed, Report, events, log, streams};
 
 /// What is measured.
 #[derive(Debug, Subcommand)]
@@ -14,6 +14,9 @@ pub enum What {
     Log(LogArgs),
     /// The events room of a server of its own, through its sockets
     Events(EventsArgs),
+    /// The streams room of a server of its own, through its socket, beside NATS and Redis if they are
+    /// installed
+    Streams(StreamsArgs),
 }
 
 /// Where to write and how to print.
@@ -51,6 +54,53 @@ pub struct EventsArgs {
     /// How many events are registered
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     events: u32,
+}
+
+/// `bench streams`
+#[derive(Debug, Args)]
+pub struct StreamsArgs {
+    #[command(flatten)]
+    common: Common,
+    /// How long each measurement runs, in seconds
+    #[arg(long, value_name = "S", default_value = "5", value_parser = seconds)]
+    seconds: Duration,
+    /// How long the sustained one runs, in seconds
+    #[arg(long, value_name = "S", default_value = "60", value_parser = seconds)]
+    sustained: Duration,
+    /// How much backlog the start is measured with, in GiB
+    #[arg(long, value_name = "GIB", default_value_t = 10)]
+    backlog: u64,
+    /// Measure one part only
+    #[arg(long, value_name = "PART")]
+    only: Option<StreamsPart>,
+    /// Where nats-server and redis-server are, if not on the PATH
+    #[arg(long, value_name = "DIR")]
+    peers: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum StreamsPart {
+    Single,
+    Batches,
+    Sustained,
+    Fetch,
+    Partitions,
+    Backlog,
+    Peers,
+}
+
+impl From<StreamsPart> for streams::Part {
+    fn from(name: StreamsPart) -> Self {
+        match name {
+            StreamsPart::Single => Self::Single,
+            StreamsPart::Batches => Self::Batches,
+            StreamsPart::Sustained => Self::Sustained,
+            StreamsPart::Fetch => Self::Fetch,
+            StreamsPart::Partitions => Self::Partitions,
+            StreamsPart::Backlog => Self::Backlog,
+            StreamsPart::Peers => Self::Peers,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -92,6 +142,17 @@ pub fn run(what: &What, server: &std::path::Path, talk: &dyn Fn(&str)) -> Result
                 events::Plan::of(&common.dir, *seconds, *events)
             };
             events::run(&plan, server, talk)
+        }
+        What::Streams(arguments) => {
+            let StreamsArgs { common, seconds, sustained, backlog, only, peers } = arguments;
+            let mut plan = if common.quick {
+                streams::Plan::quick(&common.dir)
+            } else {
+                streams::Plan::of(&common.dir, *seconds, *sustained, *backlog << 30)
+            };
+            plan.peers.clone_from(peers);
+            plan.only = only.map(Into::into);
+            streams::run(&plan, server, talk)
         }
     }
 }

@@ -18,7 +18,6 @@ mod http;
 mod listeners;
 mod plain;
 mod register;
-mod server;
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -31,10 +30,10 @@ use handoff_probe::{now, overwrite, zero_filled};
 use self::listeners::{Due, Lateness, Listeners};
 use self::plain::Plain;
 use self::register::Batch;
-use self::server::Server;
 use crate::bystanders::Ticks;
 use crate::report::{Goal, Report, Settings};
 use crate::samples::Samples;
+use crate::server::Server;
 use crate::site::Site;
 use crate::{Failed, Row};
 

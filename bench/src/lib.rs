@@ -18,7 +18,9 @@ mod failed;
 pub mod log;
 mod report;
 mod samples;
+mod server;
 mod site;
+pub mod streams;
 
 pub use failed::Failed;
 pub use report::{Report, Row, Settings};

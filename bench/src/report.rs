@@ -64,6 +64,8 @@ pub(crate) enum Goal {
     AtMost(f64),
     /// This share of the floor, or more.
     OfFloor(f64),
+    /// This, or more.
+    AtLeast(f64),
 }
 
 impl Row {
@@ -101,6 +103,10 @@ impl Row {
             Goal::AtMost(most) => {
                 (Some(format!("≤ {most:.0} {}", self.unit)), self.value.map(|value| value <= most))
             }
+            Goal::AtLeast(least) => (
+                Some(format!("≥ {least:.0} {}", self.unit)),
+                self.value.map(|value| value >= least),
+            ),
             Goal::OfFloor(share) => {
                 (Some(format!("≥ {:.0} %", share * 100.0)), self.ratio.map(|ratio| ratio >= share))
             }

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 /// A running server. Dropped, it is killed.
 #[derive(Debug)]
-pub(super) struct Server {
+pub(crate) struct Server {
     child: Child,
     http: SocketAddr,
     events: SocketAddr,
@@ -22,7 +22,16 @@ pub(super) struct Server {
 
 impl Server {
     /// Starts a server and waits until it says that it is ready.
-    pub(super) fn start(program: &Path, data: &Path) -> io::Result<Self> {
+    pub(crate) fn start(program: &Path, data: &Path) -> io::Result<Self> {
+        Self::start_with(program, data, &[])
+    }
+
+    /// The same with variables in its environment.
+    pub(crate) fn start_with(
+        program: &Path,
+        data: &Path,
+        environment: &[(&str, &str)],
+    ) -> io::Result<Self> {
         let mut child = Command::new(program)
             .args([
                 "serve",
@@ -36,6 +45,7 @@ impl Server {
             .arg("--data-dir")
             .arg(data)
             .env("HANDOFF_SERVER__LOG_LEVEL", "warn")
+            .envs(environment.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())
@@ -59,24 +69,29 @@ impl Server {
         }
     }
 
-    pub(super) fn http(&self) -> SocketAddr {
+    pub(crate) fn http(&self) -> SocketAddr {
         self.http
     }
 
-    pub(super) fn events(&self) -> SocketAddr {
+    pub(crate) fn events(&self) -> SocketAddr {
         self.events
     }
 
     /// Memory it has, if the system shows it.
-    pub(super) fn resident_bytes(&self) -> Option<u64> {
+    pub(crate) fn resident_bytes(&self) -> Option<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
         let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
         Some(kibibytes * 1024)
     }
 
+    /// Files it has open, if the system shows it.
+    pub(crate) fn open_files(&self) -> Option<usize> {
+        Some(fs::read_dir(format!("/proc/{}/fd", self.child.id())).ok()?.count())
+    }
+
     /// How much of one processor it takes while nobody asks anything, in percent.
-    pub(super) fn processor_share(&self, time: Duration) -> Option<f64> {
+    pub(crate) fn processor_share(&self, time: Duration) -> Option<f64> {
         let before = self.processor_time()?;
         let begun = now();
         while begun.elapsed() < time {
@@ -97,13 +112,13 @@ impl Server {
     }
 
     /// Ends it where it is.
-    pub(super) fn kill(&mut self) -> io::Result<()> {
+    pub(crate) fn kill(&mut self) -> io::Result<()> {
         self.child.kill()?;
         self.child.wait().map(drop)
     }
 
     /// Lets it end in order.
-    pub(super) fn stop(mut self) -> io::Result<()> {
+    pub(crate) fn stop(mut self) -> io::Result<()> {
         kill_process(Pid::from_child(&self.child), Signal::TERM)?;
         self.child.wait().map(drop)
     }
