@@ -38,6 +38,8 @@ use crate::{Failed, Row};
 const RAW_BYTES: u64 = 16 << 20;
 const MESSAGE_BYTES: usize = 1024;
 const BATCH: usize = 1_000;
+/// What an answer has beside each payload, at most.
+const RECORD_BYTES: usize = 80;
 const MANY: usize = 256;
 const JSON: &str = "application/json";
 const MSGPACK: &str = "application/msgpack";
@@ -338,10 +340,10 @@ impl Run<'_> {
             };
             let mut fetch = Requests::of(from.map(|offset| get(&path(offset), accept)).collect());
             let load = drive(http, Offer::of(2, 1, self.plan.time), &mut fetch)?;
-            // What came is counted by bytes: raw answers hold whole batches.
-            let payload = fetch.bytes as f64 / load.calls().max(1) as f64 / (4 * BATCH) as f64;
-            let each = if payload > MESSAGE_BYTES as f64 * 0.9 { 4 * BATCH } else { 0 };
-            let rate = load.rate() * each as f64;
+            // Counted by bytes, a record's own twenty or so on top of its payload: an answer may
+            // hold more than was asked for, or less.
+            let messages = fetch.bytes as f64 / (MESSAGE_BYTES + RECORD_BYTES) as f64;
+            let rate = load.rate() * messages / load.calls().max(1) as f64;
             self.rows.push(row(key, name, "/s", rate).goal(Goal::AtLeast(goal)));
         }
         self.row("fetch_filled", "messages there", "", messages);

@@ -60,6 +60,13 @@ pub(crate) enum Question {
     Stats,
 }
 
+impl Question {
+    /// Whether it asks for something that was not promised before.
+    pub(super) fn is_new(&self) -> bool {
+        matches!(self, Self::Produce(_) | Self::Create(_) | Self::Grow(..) | Self::Register(..))
+    }
+}
+
 /// What is to become of a topic's settings. What is none stays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Alteration {

@@ -52,8 +52,12 @@ const REFUSED_PAUSE: Duration = Duration::from_millis(50);
 /// How long a question waits for the journal's queue when nothing of this room is in it.
 const BUSY_PAUSE: Duration = Duration::from_millis(1);
 
-/// How long questions wait for space in the ring before they are refused.
-const FULL_MAX: Duration = Duration::from_secs(1);
+/// How long new messages wait for space in the ring before they are refused: whoever sends faster
+/// than the disk takes is slowed.
+const FULL_MAX: Duration = Duration::from_secs(10);
+
+/// Questions that wait for the journal.
+const HELD_MAX: usize = 1024;
 
 /// How long after a tick that changed nothing the next one is.
 const IDLE_PAUSE: Duration = Duration::from_millis(1);
@@ -211,7 +215,7 @@ impl Room {
             if !busy {
                 alarm.as_mut().reset(Instant::now() + wait);
             }
-            let takes = !self.releases.is_choked() && self.held.is_empty() && !drained;
+            let takes = !self.releases.is_choked() && self.held.len() < HELD_MAX && !drained;
             // Each of these can be dropped at any time: they take nothing, but `recv_many`, which
             // takes only when it is done.
             tokio::select! {
@@ -431,14 +435,13 @@ impl Room {
         wait
     }
 
-    /// Takes questions in order. If the journal's queue is full, the rest waits.
+    /// Takes questions in order. If the journal has no room for something new, what is new waits
+    /// behind it; what finishes or only looks does not.
     fn take_all(&mut self, asks: &mut dyn Iterator<Item = Ask>, now: Now) {
-        while let Some(ask) = asks.next() {
-            if let Some(ask) = self.take(ask, now) {
-                self.held.push_back(ask);
-                self.held.extend(asks);
-                return;
-            }
+        for ask in asks {
+            let waits = !self.held.is_empty() && ask.question.is_new();
+            let back = if waits { Some(ask) } else { self.take(ask, now) };
+            self.held.extend(back);
         }
     }
 
