@@ -96,7 +96,7 @@ impl Session for Caller {
         for topic in Topic::ALL {
             create(&mut looker, topic)?;
         }
-        self.look(&mut looker)?;
+        self.look(&mut looker, false)?;
         let mut writers = (0..WRITERS).map(|_| connect()).collect::<Result<Vec<_>, _>>()?;
         let begun = clock();
         let mut first = true;
@@ -130,7 +130,7 @@ impl Session for Caller {
         if self.last {
             self.until_delivered(&mut looker)?;
         }
-        self.look(&mut looker)
+        self.look(&mut looker, self.last)
     }
 
     fn gone(&mut self) {
@@ -139,8 +139,9 @@ impl Session for Caller {
 }
 
 impl Caller {
-    /// Reads every partition of every topic from its beginning.
-    fn look(&mut self, looker: &mut Http) -> Result<(), End> {
+    /// Reads every partition of every topic from its beginning. What waited is there when `all` is
+    /// delivered.
+    fn look(&mut self, looker: &mut Http, all: bool) -> Result<(), End> {
         self.ledger.look_begins();
         for topic in Topic::ALL {
             for partition in 0..topic.partitions() {
@@ -151,7 +152,7 @@ impl Caller {
                 self.ledger.read_to_end(topic, partition, offset)?;
             }
         }
-        Ok(self.ledger.look_ends(self.last)?)
+        Ok(self.ledger.look_ends(all)?)
     }
 
     /// Reads a page where something new may be.
