@@ -167,7 +167,7 @@ fn torture_events(arguments: &Arguments) -> Result<Summary, String> {
 
 fn torture_streams(arguments: &Arguments) -> Result<Summary, String> {
     let mut outcomes = letters::Outcomes::default();
-    let sum = follow(arguments, ("streams", Scenario::Embedded), letters::Hunt::new, |hunt| {
+    let sum = follow(arguments, ("streams", Scenario::Streams), letters::Hunt::new, |hunt| {
         outcomes += hunt.outcomes();
     })?;
     let mut summary = followed(&sum);
