@@ -30,6 +30,7 @@ mod json;
 mod nearest;
 pub mod problem;
 mod query;
+mod speech;
 mod stamp;
 mod stream;
 mod streams;

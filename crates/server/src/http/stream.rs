@@ -12,20 +12,16 @@
 //! looked at.
 
 use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
-use std::task::{Context, Poll};
+use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
-use axum::body::Body;
-use axum::http::{HeaderMap, HeaderValue, header};
+use axum::http::HeaderMap;
 use axum::response::Response;
 use bytes::Bytes;
 use handoff_types::Room;
-use hyper::body::Frame;
-use prometheus_client::metrics::gauge::Gauge;
 use serde::Serialize;
 use tokio::time::{Instant, sleep_until};
-use tokio_util::sync::ReusableBoxFuture;
 
 use super::access::{Events, Key};
 use super::events::{Notified, StreamClosed, StreamEnd, selection};
@@ -33,6 +29,7 @@ use super::front::Door;
 use super::json::V1;
 use super::problem::Problem;
 use super::query::Query;
+use super::speech::{Said, speak};
 use crate::rooms::events::{Session, Told};
 use crate::runtime::{Phase, RoomStatus};
 
@@ -66,33 +63,10 @@ pub(super) async fn stream_events(
         session.subscribe(selection).await
     };
     subscribed.map_err(|error| events.refuse(error))?;
-    let open = Open::new(events.door.app.metrics.http().streams.clone());
+    let open = events.door.app.metrics.http().streams.clone();
     let heartbeat = events.door.app.limits().heartbeat;
     let source = Source { session, door: events.door, key: Key::of(&headers), heartbeat };
-    let mut response = Response::new(Body::new(Stream::new(source, open)));
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    // Some proxies collect an answer before they pass it on.
-    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
-    Ok(response)
-}
-
-/// Counts a stream as long as it is open.
-#[derive(Debug)]
-struct Open(Gauge);
-
-impl Open {
-    fn new(streams: Gauge) -> Self {
-        streams.inc();
-        Self(streams)
-    }
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.0.dec();
-    }
+    Ok(speak(source, open, say))
 }
 
 /// A session, and what ends it.
@@ -115,55 +89,8 @@ impl Source {
     }
 }
 
-/// What is written next, and whether there is more to come.
-struct Said {
-    text: Bytes,
-    rest: Option<Source>,
-}
-
-/// A body that never ends by itself. Dropped, the session ends.
-struct Stream {
-    next: ReusableBoxFuture<'static, Said>,
-    over: bool,
-    _open: Open,
-}
-
-impl Stream {
-    fn new(source: Source, open: Open) -> Self {
-        let text = Bytes::from_static(b"event: ready\ndata: {\"version\":1}\n\n");
-        let ready = async move { Said { text, rest: Some(source) } };
-        Self { next: ReusableBoxFuture::new(ready), over: false, _open: open }
-    }
-}
-
-impl hyper::body::Body for Stream {
-    type Data = Bytes;
-    type Error = std::convert::Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        if self.over {
-            return Poll::Ready(None);
-        }
-        let Poll::Ready(Said { text, rest }) = self.next.poll(context) else {
-            return Poll::Pending;
-        };
-        match rest {
-            Some(source) => self.next.set(say(source)),
-            None => self.over = true,
-        }
-        Poll::Ready(Some(Ok(Frame::data(text))))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.over
-    }
-}
-
 /// The next thing to say.
-async fn say(source: Source) -> Said {
+async fn say(source: Source) -> Said<Source> {
     let heartbeat = Instant::now() + source.heartbeat;
     let told = tokio::select! {
         biased;
@@ -210,7 +137,7 @@ fn write_told(text: &mut String, told: &Told) {
     write(text, "notify", Some(&id), &Notified::from(&told.notification));
 }
 
-fn closed(reason: StreamEnd) -> Said {
+fn closed(reason: StreamEnd) -> Said<Source> {
     let mut text = String::new();
     write(&mut text, "closed", None, &StreamClosed { version: V1, reason });
     Said { text: text.into(), rest: None }

@@ -11,24 +11,18 @@
 //! A client that is slow keeps nothing in memory here: what it has not read is read from storage
 //! when it does. A `Last-Event-ID` is not looked at: it names one partition of many.
 
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::body::Body;
 use axum::extract::Path;
 use axum::extract::rejection::PathRejection;
-use axum::http::{HeaderMap, HeaderValue, header};
+use axum::http::HeaderMap;
 use axum::response::Response;
 use bytes::Bytes;
 use handoff_streams::{PartitionId, Refusal, partition_of_key};
 use handoff_types::Code;
-use hyper::body::Frame;
-use prometheus_client::metrics::gauge::Gauge;
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep_until};
-use tokio_util::sync::ReusableBoxFuture;
 use utoipa::ToSchema;
 
 use super::outgoing::told_json;
@@ -37,6 +31,7 @@ use crate::http::front::Door;
 use crate::http::json::V1;
 use crate::http::problem::Problem;
 use crate::http::query::Query;
+use crate::http::speech::{Said, speak};
 use crate::rooms::RoomError;
 use crate::rooms::streams::{Browse, Page, ReadFault, Skipped, StreamsRoom, Visible, Waits, Why};
 use crate::settings::OnCorrupt;
@@ -110,37 +105,14 @@ pub(in crate::http) async fn tail_topic(
     }
     let only = only.or_else(|| key.as_deref().map(|key| partition_of_key(key, count)));
     let cursors = Cursors::begin(&topic, only, earliest);
-    let open = Open::new(streams.door.app.metrics.http().streams.clone());
+    let open = streams.door.app.metrics.http().streams.clone();
     let heartbeat = streams.door.app.limits().heartbeat;
     let waits = streams.room.waits();
     let (room, door) = (streams.room, streams.door);
     let key_held = Key::of(&headers);
     let source =
         Source { room, topic, cursors, key, door, token: key_held, heartbeat, _waits: waits };
-    let mut response = Response::new(Body::new(Tail::new(source, open)));
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    // Some proxies collect an answer before they pass it on.
-    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
-    Ok(response)
-}
-
-/// Counts a tail as long as it is open.
-#[derive(Debug)]
-struct Open(Gauge);
-
-impl Open {
-    fn new(streams: Gauge) -> Self {
-        streams.inc();
-        Self(streams)
-    }
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.0.dec();
-    }
+    Ok(speak(Box::new(source), open, say))
 }
 
 /// How far each partition was told.
@@ -206,56 +178,8 @@ struct Source {
     _waits: Waits,
 }
 
-/// A piece of the stream, and whatever comes behind it.
-struct Said {
-    text: Bytes,
-    rest: Option<Box<Source>>,
-}
-
-/// The body of the answer.
-struct Tail {
-    next: ReusableBoxFuture<'static, Said>,
-    over: bool,
-    _open: Open,
-}
-
-impl Tail {
-    fn new(source: Source, open: Open) -> Self {
-        let text = Bytes::from_static(b"event: ready\ndata: {\"version\":1}\n\n");
-        let rest = Some(Box::new(source));
-        let ready = async move { Said { text, rest } };
-        Self { next: ReusableBoxFuture::new(ready), over: false, _open: open }
-    }
-}
-
-impl hyper::body::Body for Tail {
-    type Data = Bytes;
-    type Error = std::convert::Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        if self.over {
-            return Poll::Ready(None);
-        }
-        let Poll::Ready(Said { text, rest }) = self.next.poll(context) else {
-            return Poll::Pending;
-        };
-        match rest {
-            Some(source) => self.next.set(say(source)),
-            None => self.over = true,
-        }
-        Poll::Ready(Some(Ok(Frame::data(text))))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.over
-    }
-}
-
 /// The next thing to say.
-async fn say(mut source: Box<Source>) -> Said {
+async fn say(mut source: Box<Source>) -> Said<Box<Source>> {
     let heartbeat = Instant::now() + source.heartbeat;
     loop {
         let Source { topic, cursors, door, .. } = &mut *source;
@@ -356,7 +280,7 @@ fn write_skipped(text: &mut Vec<u8>, number: u32, skipped: &Skipped) {
     text.extend_from_slice(data.as_bytes());
 }
 
-fn closed(reason: TailEnd) -> Said {
+fn closed(reason: TailEnd) -> Said<Box<Source>> {
     let data = serde_json::to_string(&TailClosed { version: V1, reason }).unwrap_or_default();
     Said { text: format!("event: closed\ndata: {data}\n\n").into(), rest: None }
 }
