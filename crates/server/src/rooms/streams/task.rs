@@ -160,6 +160,7 @@ impl StreamsRoom {
             releases: Releases::default(),
             held: VecDeque::new(),
             full_since: None,
+            full_max: FULL_MAX,
             tick_at: None,
             is_refused: false,
             checkpoint_at: None,
@@ -190,6 +191,8 @@ struct Room {
     held: VecDeque<Ask>,
     /// Since when the ring has had no space for anything new.
     full_since: Option<Instant>,
+    /// How long it may have been.
+    full_max: Duration,
     /// Not before this, because the journal refused.
     tick_at: Option<Instant>,
     is_refused: bool,
@@ -230,6 +233,8 @@ impl Room {
                 () = self.shared.bell.notified() => self.settings = self.shared.settings(),
                 () = stop.cancelled(), if !stopping => {
                     stopping = true;
+                    // No checkpoint frees the ring from now on.
+                    self.full_max = Duration::ZERO;
                     self.mailbox.close();
                 }
                 () = tokio::task::yield_now(), if busy => {}
@@ -513,7 +518,7 @@ impl Room {
     /// Whether the ring has been full for so short a time that nobody need know.
     fn may_wait_for_space(&mut self) -> bool {
         let now = Instant::now();
-        now.saturating_duration_since(*self.full_since.get_or_insert(now)) < FULL_MAX
+        now.saturating_duration_since(*self.full_since.get_or_insert(now)) < self.full_max
     }
 
     /// A topic's settings once they are altered.
