@@ -20,6 +20,12 @@ impl Time {
         Self(text.into())
     }
 
+    /// Milliseconds since 1970 as the server writes the time of a message.
+    pub(crate) fn from_millis(millis: u64) -> Self {
+        let since = Duration::from_millis(millis);
+        Self(format!("{}.{:03}Z", seconds(since), since.subsec_millis()))
+    }
+
     /// The text.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -47,7 +53,13 @@ impl From<SystemTime> for Time {
     /// In UTC, to the nanosecond. A time before 1970 becomes 1970.
     fn from(time: SystemTime) -> Self {
         let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        Self(format(since))
+        let mut text = seconds(since);
+        if since.subsec_nanos() > 0 {
+            let fraction = format!(".{:09}", since.subsec_nanos());
+            text.push_str(fraction.trim_end_matches('0'));
+        }
+        text.push('Z');
+        Self(text)
     }
 }
 
@@ -82,7 +94,7 @@ fn parse(text: &[u8]) -> Option<Duration> {
 
 /// The inverse of `days_before` after Howard Hinnant's `civil_from_days`: years begin in March, so
 /// that the leap day is the last.
-fn format(since: Duration) -> String {
+fn seconds(since: Duration) -> String {
     let seconds = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
     let (days, second) = (seconds / DAY, seconds % DAY);
     let days = days + 719_468;
@@ -94,13 +106,7 @@ fn format(since: Duration) -> String {
     let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
     let year = year_of_era + era * 400 + i64::from(month <= 2);
     let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    let mut text = format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}");
-    if since.subsec_nanos() > 0 {
-        let fraction = format!(".{:09}", since.subsec_nanos());
-        text.push_str(fraction.trim_end_matches('0'));
-    }
-    text.push('Z');
-    text
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")
 }
 
 /// Days from 1970-01-01 to a date.

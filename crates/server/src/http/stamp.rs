@@ -5,8 +5,18 @@ use jiff::Timestamp;
 
 /// A time as text. What the calendar does not know becomes its last day.
 pub(crate) fn stamp(wall: Wall) -> String {
+    on_calendar(wall).to_string()
+}
+
+/// A time as text, to the millisecond and always with three digits of it: in this form the order of
+/// texts is the order of times, and columns line up.
+pub(super) fn stamp_millis(wall: Wall) -> String {
+    format!("{:.3}", on_calendar(wall))
+}
+
+fn on_calendar(wall: Wall) -> Timestamp {
     let last = if wall.0 < 0 { Timestamp::MIN } else { Timestamp::MAX };
-    Timestamp::from_microsecond(wall.0).unwrap_or(last).to_string()
+    Timestamp::from_microsecond(wall.0).unwrap_or(last)
 }
 
 /// A text as a time. It must say how far from UTC it is.
@@ -24,7 +34,7 @@ pub(super) fn read_stamp(text: &str) -> Result<Wall, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{read_stamp, stamp};
+    use super::{read_stamp, stamp, stamp_millis};
     use handoff_types::Wall;
     use proptest::prelude::*;
 
@@ -32,6 +42,13 @@ mod tests {
         #[test]
         fn every_time_of_the_calendar_reads_back(micros in -60_000_000_000_000_000..=253_000_000_000_000_000_i64) {
             prop_assert_eq!(read_stamp(&stamp(Wall(micros))), Ok(Wall(micros)));
+        }
+
+        #[test]
+        fn times_to_the_millisecond_sort_as_text(a in 0..4_000_000_000_000_i64, b in 0..4_000_000_000_000_i64) {
+            let text = |millis| stamp_millis(Wall(millis * 1000));
+            prop_assert_eq!(text(a).cmp(&text(b)), a.cmp(&b));
+            prop_assert_eq!(read_stamp(&text(a)), Ok(Wall(a * 1000)));
         }
 
         #[test]
@@ -46,6 +63,7 @@ mod tests {
             assert_eq!(read_stamp(&stamp(Wall(micros))), Ok(Wall(micros)));
         }
         assert_eq!(stamp(Wall(1_800_000_000_000_000)), "2027-01-15T08:00:00Z");
+        assert_eq!(stamp_millis(Wall(1_800_000_000_700_000)), "2027-01-15T08:00:00.700Z");
         assert_eq!(read_stamp("1970-01-01T03:00:01+03:00"), Ok(Wall(1_000_000)));
     }
 

@@ -1,6 +1,6 @@
 //! Messages: to be sent, and received.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use bytes::Bytes;
 use serde::ser::SerializeMap as _;
@@ -238,12 +238,6 @@ enum Moment {
     Millis(u64),
 }
 
-/// Milliseconds since 1970 as a time.
-pub(super) fn of_millis(millis: u64) -> Time {
-    let since = Duration::from_millis(millis);
-    Time::from(SystemTime::UNIX_EPOCH.checked_add(since).unwrap_or(SystemTime::UNIX_EPOCH))
-}
-
 /// Reads a message that was told as JSON. Partition and offset stand in its id if not in itself.
 pub(super) fn of_json(id: &[u8], json: &[u8]) -> Result<Received, String> {
     #[derive(Deserialize)]
@@ -272,7 +266,7 @@ pub(super) fn of_json(id: &[u8], json: &[u8]) -> Result<Received, String> {
         offset: told.offset.or(place.map(|(_, o)| o)).ok_or_else(no_place)?,
         timestamp: match told.timestamp {
             Moment::Text(time) => time,
-            Moment::Millis(millis) => of_millis(millis),
+            Moment::Millis(millis) => Time::from_millis(millis),
         },
         key: told.key.map(|key| key.read().ok_or_else(no_data)).transpose()?,
         payload: told.payload.read().ok_or_else(no_data)?,
@@ -334,7 +328,7 @@ mod tests {
         let json = br#"{"timestamp":1800000000000,"payload":{"base64":"/w=="}}"#;
         let told = of_json(b"2:9", json).unwrap();
         assert_eq!((told.partition, told.offset, told.payload.as_ref()), (2, 9, &[0xff][..]));
-        assert_eq!(told.timestamp.as_str(), "2027-01-15T08:00:00Z");
+        assert_eq!(told.timestamp.as_str(), "2027-01-15T08:00:00.000Z");
         for id in ["", "2", "2:", ":9", "a:b"] {
             assert!(of_json(id.as_bytes(), json).unwrap_err().contains("neither"), "{id}");
         }

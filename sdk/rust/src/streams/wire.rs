@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use rmp::encode::{self, ValueWriteError};
 
-use super::message::{Message, Received, Sent, Status, of_millis};
+use super::message::{Message, Received, Sent, Status};
 use super::msgpack::{Decoder, Malformed};
 use super::reader::{Lost, Page};
 use super::topic::millis;
@@ -203,7 +203,7 @@ fn received(decoder: &mut Decoder<'_>) -> Result<Received, Malformed> {
 
 fn moment(decoder: &mut Decoder<'_>) -> Result<Time, Malformed> {
     if decoder.is_uint() {
-        return decoder.uint().map(of_millis);
+        return decoder.uint().map(Time::from_millis);
     }
     decoder.text().map(Time::new)
 }

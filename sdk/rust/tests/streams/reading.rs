@@ -93,7 +93,7 @@ async fn a_page_is_understood_with_everything_in_it() {
         {"partition": 2, "offset": 3, "timestamp": "2027-01-15T08:00:00Z", "key": "k",
             "payload": "text", "headers": {"a": "b", "c": {"base64": "/w=="}},
             "expired": true},
-        {"partition": 2, "offset": 7, "timestamp": "2027-01-15T08:00:00.5Z",
+        {"partition": 2, "offset": 7, "timestamp": "2027-01-15T08:00:00.500Z",
             "payload": {"base64": "AP8="}},
     ]});
     assert_eq!(page.unwrap(), expected);

@@ -13,7 +13,7 @@ use utoipa::{PartialSchema, ToSchema};
 
 use super::{base64, msgpack};
 use crate::http::json::V1;
-use crate::http::stamp::stamp;
+use crate::http::stamp::stamp_millis;
 use crate::rooms::streams::{Page, Skipped, Stored, Why};
 
 /// The header that says until when anybody wants a message: milliseconds since 1970.
@@ -303,7 +303,7 @@ pub(super) fn told_json(
     (topic, partition): (&str, u32),
     now: Wall,
 ) {
-    let time = stamp(record.timestamp);
+    let time = stamp_millis(record.timestamp);
     let more = Some((topic, partition));
     let view = MessageView { record, time: &time, now, more };
     let written = serde_json::to_writer(text, &view);
@@ -317,7 +317,7 @@ struct Times(Option<(Wall, String)>);
 impl Times {
     fn of(&mut self, time: Wall) -> &str {
         if self.0.as_ref().is_none_or(|(known, _)| *known != time) {
-            self.0 = Some((time, stamp(time)));
+            self.0 = Some((time, stamp_millis(time)));
         }
         self.0.as_ref().map_or("", |(_, text)| text)
     }
@@ -426,9 +426,9 @@ fn json(body: &impl Serialize, bytes: usize) -> Vec<u8> {
 #[schema(as = MessagePage, example = json!({
     "version": 1, "topic": "orders", "partition": 0, "start": 0, "end": 2, "nextOffset": 2,
     "messages": [
-        {"offset": 0, "timestamp": "2027-01-01T00:00:00Z", "key": "k", "payload": "{}",
+        {"offset": 0, "timestamp": "2027-01-01T00:00:00.000Z", "key": "k", "payload": "{}",
          "headers": {"trace": "1"}},
-        {"offset": 1, "timestamp": "2027-01-01T00:00:00Z", "payload": {"base64": "AP8="},
+        {"offset": 1, "timestamp": "2027-01-01T00:00:00.000Z", "payload": {"base64": "AP8="},
          "expired": true},
     ],
     "corrupt": [{"from": 5, "to": 6}],
@@ -474,7 +474,7 @@ pub(in crate::http) struct MessageBody {
     "messages": [
         {"key": "till 7", "payload": "{\"total\": 3}", "headers": {"trace": "1"}},
         {"payload": {"base64": "AP8="}, "partition": 3},
-        {"payload": "wake up", "deliverAt": "2027-01-01T00:00:00Z", "ttlMs": 60_000},
+        {"payload": "wake up", "deliverAt": "2027-01-01T00:00:00.000Z", "ttlMs": 60_000},
     ],
 }))]
 pub(in crate::http) struct NewMessages {

@@ -14,7 +14,7 @@ use super::incoming::producer_id;
 use super::outgoing::Octets;
 use crate::http::json::V1;
 use crate::http::problem::Problem;
-use crate::http::stamp::stamp;
+use crate::http::stamp::{stamp, stamp_millis};
 use crate::rooms::streams::{Alteration, Listed, Registered, Stats, Waiting};
 use crate::settings;
 
@@ -198,7 +198,7 @@ pub(in crate::http) struct Growth {
     "createdAt": "2027-01-01T00:00:00Z", "messages": 7, "bytes": 700,
     "skew": {"most": 400, "least": 300, "ratio": 1.142},
     "partitionList": [
-        {"partition": 0, "start": 0, "end": 4, "bytes": 400, "lastTimestamp": "2027-01-01T00:00:01Z"},
+        {"partition": 0, "start": 0, "end": 4, "bytes": 400, "lastTimestamp": "2027-01-01T00:00:01.000Z"},
         {"partition": 1, "start": 0, "end": 3, "bytes": 300},
     ],
 }))]
@@ -293,7 +293,7 @@ impl From<TopicView> for TopicBody {
             start: partition.start,
             end: partition.end,
             bytes: partition.bytes,
-            last_timestamp: (partition.end > 0).then(|| stamp(partition.last)),
+            last_timestamp: (partition.end > 0).then(|| stamp_millis(partition.last)),
         });
         Self {
             messages: Some(messages),
