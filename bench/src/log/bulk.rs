@@ -9,7 +9,7 @@ use std::thread;
 
 use bytes::Bytes;
 use handoff_log::disk::Disk;
-use handoff_log::journal::{BodyAt, Journal};
+use handoff_log::journal::{Ahead, BodyAt, Journal};
 use handoff_log::segments::{Bodies, BodyError, Lane, Move, Mover, Options, Segments};
 use handoff_probe::{Moved, Moving, now, overwrite, recycle_and_move, zero_filled};
 use handoff_types::{Position, Room, Wall};
@@ -204,7 +204,7 @@ impl Bodies for InJournal<'_> {
         Ok(self.0.journal.body(BodyAt { position, index })?)
     }
 
-    fn bodies(&self, position: Position) -> Result<Vec<Bytes>, BodyError> {
-        Ok(self.0.journal.bodies(position)?)
+    fn bodies(&self, position: Position, ahead: &mut Ahead) -> Result<Vec<Bytes>, BodyError> {
+        Ok(self.0.journal.bodies_ahead(position, ahead)?)
     }
 }

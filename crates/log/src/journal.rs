@@ -22,6 +22,7 @@
 //! The port is [`Journal`]. [`Inline`] commits when told and is what simulations drive;
 //! [`Threaded`] has a committer thread and is what a server runs.
 
+mod ahead;
 mod desk;
 mod entry;
 mod error;
@@ -52,6 +53,7 @@ use self::round::Round;
 use self::shelf::Shelf;
 use crate::disk::Disk;
 
+pub use self::ahead::Ahead;
 pub use self::entry::{BodyAt, Entry};
 pub use self::error::{Lost, OpenError, ReadError, Refused};
 pub use self::gate::{Permit, Purpose};
@@ -101,6 +103,16 @@ pub trait Journal: Send + Sync + fmt::Debug {
             }
         }
         Ok(bodies)
+    }
+
+    /// The same for whoever goes through entries in the order of their positions: what one read
+    /// brought of the entries behind is in `ahead` and not read again.
+    ///
+    /// # Errors
+    /// As [`Self::bodies`].
+    fn bodies_ahead(&self, position: Position, ahead: &mut Ahead) -> Result<Vec<Bytes>, ReadError> {
+        ahead.forget();
+        self.bodies(position)
     }
 
     /// The room needs nothing below this position any more.

@@ -20,8 +20,10 @@
 
 mod accept;
 mod access;
+mod alarm;
 mod connection;
 mod correlation;
+mod direct;
 mod document;
 mod events;
 mod front;

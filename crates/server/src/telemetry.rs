@@ -9,4 +9,4 @@ pub mod names;
 mod process;
 
 pub use logs::{LogError, LogHandle, init};
-pub use metrics::{DiskSpace, HttpMetrics, MEDIA_TYPE, Metrics, RequestLabels};
+pub use metrics::{Counted, DiskSpace, HttpMetrics, MEDIA_TYPE, Metrics, RequestLabels};

@@ -146,7 +146,7 @@ impl<M: Persist> Host<M> {
         now: Now,
         bodies: impl FnOnce(&[&M::Change]) -> Vec<Bytes>,
     ) -> (Sequence, Ticket) {
-        let mut change = Vec::new();
+        let mut change = Vec::with_capacity(changes.len() * CHANGE_BYTES);
         for one in changes {
             M::encode_change(one, &mut change);
         }
@@ -203,6 +203,9 @@ impl<M: Persist> Host<M> {
         &mut self.bulk
     }
 }
+
+/// What most changes take, bodies aside.
+const CHANGE_BYTES: usize = 64;
 
 /// What is granted to every decision besides what its caller knows of.
 const ESTIMATE: u64 = 4096;

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use handoff_types::{Position, Room, Sequence};
 use thiserror::Error;
 
+use super::ahead::Ahead;
 use super::desk::Desk;
 use super::entry::{BodyAt, Entry};
 use super::error::{ReadError, Refused};
@@ -196,6 +197,10 @@ impl Journal for Inline {
 
     fn bodies(&self, position: Position) -> Result<Vec<Bytes>, ReadError> {
         self.shelf.bodies(position)
+    }
+
+    fn bodies_ahead(&self, position: Position, ahead: &mut Ahead) -> Result<Vec<Bytes>, ReadError> {
+        self.shelf.bodies_ahead(position, ahead)
     }
 
     fn trim(&self, room: Room, below: Position) {

@@ -7,6 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use bytes::{Bytes, BytesMut};
 use handoff_types::Position;
 
+use super::ahead::{AHEAD_BYTES, Ahead};
 use super::entry::{BodyAt, Commit, Table};
 use super::error::ReadError;
 use super::format::{BLOCK, Kind, Place, RECORD_HEADER, RecordHeader};
@@ -77,8 +78,24 @@ impl Shelf {
 
     /// All bodies of an entry. Each of its records is read once.
     pub(crate) fn bodies(&self, position: Position) -> Result<Vec<Bytes>, ReadError> {
+        self.bodies_of(position, self.record(position)?)
+    }
+
+    /// All bodies of an entry, perhaps from what was read before.
+    pub(crate) fn bodies_ahead(
+        &self,
+        position: Position,
+        ahead: &mut Ahead,
+    ) -> Result<Vec<Bytes>, ReadError> {
+        self.bodies_of(position, self.record_ahead(position, ahead)?)
+    }
+
+    fn bodies_of(
+        &self,
+        position: Position,
+        (header, payload): (RecordHeader, Bytes),
+    ) -> Result<Vec<Bytes>, ReadError> {
         let missing = || ReadError::NoSuchBody { position, index: 0 };
-        let (header, payload) = self.record(position)?;
         let entry = Stored::new(header.kind, position, payload).ok_or_else(missing)?;
         let payload = self.part(&entry, 0..entry.bytes())?;
         let whole = Stored::Whole { position, payload };
@@ -150,6 +167,46 @@ impl Shelf {
             return Err(ReadError::Trimmed(position));
         }
         found
+    }
+
+    /// The record at a position, from what was read before if it is whole in there. Whatever is odd
+    /// is read again by itself.
+    fn record_ahead(
+        &self,
+        position: Position,
+        ahead: &mut Ahead,
+    ) -> Result<(RecordHeader, Bytes), ReadError> {
+        let found = |ahead: &Ahead| {
+            let (salt, bytes) = ahead.from(position.0)?;
+            let claimed = RecordHeader::claimed_bytes(&bytes).filter(|len| *len <= bytes.len())?;
+            let bytes = bytes.slice(..claimed);
+            let (header, payload) =
+                RecordHeader::read(Place { salt, position: position.0 }, &bytes)?;
+            let end = RECORD_HEADER + payload.len();
+            Some((header, bytes.slice(RECORD_HEADER..end)))
+        };
+        if let Some(record) = found(ahead) {
+            return Ok(record);
+        }
+        *ahead = self.read_ahead(position).unwrap_or_default();
+        found(ahead).map_or_else(|| self.record(position), Ok)
+    }
+
+    /// Reads what is durable from a position on, as far as its file goes. None if it cannot be.
+    fn read_ahead(&self, position: Position) -> Option<Ahead> {
+        let durable = self.durable().0;
+        let files = self.files.read().unwrap_or_else(PoisonError::into_inner);
+        let nth = files.iter().rposition(|file| file.base <= position.0)?;
+        let file = files.get(nth)?.clone();
+        let next = files.get(nth + 1).map_or(durable, |next| next.base);
+        drop(files);
+        let end = durable.min(next).min(position.0.saturating_add(AHEAD_BYTES));
+        let len = usize::try_from(end.checked_sub(position.0)?).ok()?;
+        let mut bytes = BytesMut::zeroed(len);
+        let offset = BLOCK + (position.0 - file.base);
+        let read = read_full_at(&*file.file, &mut bytes, offset).ok()?;
+        bytes.truncate(read);
+        Some(Ahead::new(position.0, file.salt, bytes.freeze()))
     }
 
     fn find(&self, position: Position) -> Option<Shelved> {

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use handoff_types::{Outcome, Position, Room, Sequence, Steady};
 
+use super::ahead::Ahead;
 use super::desk::Desk;
 use super::entry::{BodyAt, Entry};
 use super::error::{Lost, ReadError, Refused};
@@ -170,6 +171,10 @@ impl Journal for Threaded {
 
     fn bodies(&self, position: Position) -> Result<Vec<Bytes>, ReadError> {
         self.shared.shelf.bodies(position)
+    }
+
+    fn bodies_ahead(&self, position: Position, ahead: &mut Ahead) -> Result<Vec<Bytes>, ReadError> {
+        self.shared.shelf.bodies_ahead(position, ahead)
     }
 
     fn trim(&self, room: Room, below: Position) {

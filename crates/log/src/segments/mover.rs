@@ -6,7 +6,7 @@
 //! from there on the files may be torn.
 
 use super::{Frame, Lane, Segments, SyncError, WriteError};
-use crate::journal::{BodyAt, Journal, ReadError};
+use crate::journal::{Ahead, BodyAt, Journal, ReadError};
 use bytes::Bytes;
 use handoff_types::{Code, Position, Wall};
 use std::collections::{BTreeMap, HashSet};
@@ -26,11 +26,12 @@ pub trait Bodies {
     /// See [`BodyError`].
     fn body(&self, position: Position, index: u32) -> Result<Bytes, BodyError>;
 
-    /// All bodies of the record at this position, read at once.
+    /// All bodies of the record at this position, read at once, perhaps with some that stand behind
+    /// it.
     ///
     /// # Errors
     /// See [`BodyError`]. If a part of it is damaged, [`Self::body`] may still give others.
-    fn bodies(&self, position: Position) -> Result<Vec<Bytes>, BodyError>;
+    fn bodies(&self, position: Position, ahead: &mut Ahead) -> Result<Vec<Bytes>, BodyError>;
 }
 
 /// A body that cannot be had.
@@ -53,8 +54,8 @@ impl<J: Journal + ?Sized> Bodies for Arc<J> {
         Ok(Journal::body(&**self, BodyAt { position, index })?)
     }
 
-    fn bodies(&self, position: Position) -> Result<Vec<Bytes>, BodyError> {
-        Ok(Journal::bodies(&**self, position)?)
+    fn bodies(&self, position: Position, ahead: &mut Ahead) -> Result<Vec<Bytes>, BodyError> {
+        Ok(Journal::bodies_ahead(&**self, position, ahead)?)
     }
 }
 
@@ -242,13 +243,14 @@ impl<B: Bodies> Mover<B> {
     fn fetch(&self, moves: &[Move]) -> (Vec<Frame>, Option<MoveError>) {
         let mut frames = Vec::new();
         let mut bytes = 0;
+        let mut ahead = Ahead::default();
         for record in moves.chunk_by(|one, next| one.body.0 == next.body.0) {
             if bytes >= CHUNK_BYTES {
                 break;
             }
             let mut bodies = None;
             for next in record {
-                match self.body(&mut bodies, next) {
+                match self.body(&mut bodies, &mut ahead, next) {
                     Ok(body) => {
                         bytes += body.len();
                         let Move { base, count, max_timestamp, .. } = *next;
@@ -265,11 +267,16 @@ impl<B: Bodies> Mover<B> {
     }
 
     /// A body of the record whose bodies are kept in `bodies` once they were read.
-    fn body(&self, bodies: &mut Option<Vec<Bytes>>, next: &Move) -> Result<Bytes, BodyError> {
+    fn body(
+        &self,
+        bodies: &mut Option<Vec<Bytes>>,
+        ahead: &mut Ahead,
+        next: &Move,
+    ) -> Result<Bytes, BodyError> {
         let (position, index) = next.body;
         let bodies = match bodies {
             Some(bodies) => bodies,
-            None => match self.bodies.bodies(position) {
+            None => match self.bodies.bodies(position, ahead) {
                 // What damages one piece of an entry leaves the bodies in others as they are.
                 Err(BodyError::Corrupt) => bodies.insert(Vec::new()),
                 read => bodies.insert(read?),

@@ -3,6 +3,7 @@
 use crate::support::{LANE, Piece, everything, frame_of, open, sound};
 use bytes::Bytes;
 use handoff_log::disk::{Counting, Memory};
+use handoff_log::journal::Ahead;
 use handoff_log::segments::{
     Bodies, BodyError, Frame, Lane, Mark, Move, MoveError, Mover, Segments,
 };
@@ -44,7 +45,7 @@ impl Bodies for Journal {
         self.bodies.lock().unwrap().get(&(position, index)).cloned().ok_or(BodyError::Corrupt)
     }
 
-    fn bodies(&self, position: Position) -> Result<Vec<Bytes>, BodyError> {
+    fn bodies(&self, position: Position, _: &mut Ahead) -> Result<Vec<Bytes>, BodyError> {
         self.fetched.fetch_add(1, Ordering::Relaxed);
         let bodies = self.bodies.lock().unwrap();
         let of_record = bodies.range((position, 0)..=(position, u32::MAX));

@@ -48,6 +48,14 @@ pub(super) struct Streams {
     pub(super) door: Door,
 }
 
+/// The same, for as long as one request.
+#[derive(Debug)]
+pub(super) struct StreamsAsker<'a> {
+    pub(super) room: &'a StreamsRoom,
+    pub(super) sight: Sight,
+    pub(super) caller: Caller,
+}
+
 impl Visitor {
     /// Lets somebody in.
     pub(super) fn admit(door: &Door, headers: &HeaderMap) -> Result<Self, Problem> {
@@ -128,13 +136,21 @@ impl FromRequestParts<Door> for Streams {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, door: &Door) -> Result<Self, Problem> {
-        let (rooms, caller) = admit(door, &parts.headers)?;
+        let StreamsAsker { room, sight, caller } = StreamsAsker::admit(door, &parts.headers)?;
+        Ok(Self { room: room.clone(), sight, caller, door: door.clone() })
+    }
+}
+
+impl<'a> StreamsAsker<'a> {
+    /// Lets somebody in who sees something of the room.
+    pub(super) fn admit(door: &'a Door, headers: &HeaderMap) -> Result<Self, Problem> {
+        let (rooms, caller) = admit(door, headers)?;
         let sight = caller.sight(Room::Streams).ok_or_else(|| {
             Problem::new(Code::OutOfScope, "the token sees nothing of the streams room")
         })?;
-        let room = rooms.streams.clone();
+        let room = rooms.streams.as_ref();
         let room = room.ok_or_else(|| Problem::closed(&door.app, Room::Streams))?;
-        Ok(Self { room, sight, caller, door: door.clone() })
+        Ok(Self { room, sight, caller })
     }
 }
 

@@ -38,9 +38,10 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tower::Service as _;
 
-use super::Limits;
+use super::alarm::Alarms;
 use super::correlation::{REQUEST_ID, RequestId};
 use super::front::Door;
+use super::{Limits, direct};
 
 /// How long a connection that was idle for too long may take to end.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -125,11 +126,12 @@ fn builder() -> auto::Builder<TokioExecutor> {
 struct Activity {
     begun: Instant,
     silence: Silence,
+    alarms: Alarms,
 }
 
 impl Activity {
     fn new() -> Self {
-        Self { begun: Instant::now(), silence: Silence::new() }
+        Self { begun: Instant::now(), silence: Silence::new(), alarms: Alarms::default() }
     }
 
     fn now(&self) -> u64 {
@@ -370,6 +372,14 @@ impl Service<Request<Incoming>> for Requests {
         if request.uri().path() == "/healthz" && request.method() == Method::GET {
             let response = self.healthz(&request).map(|body| Answering { body, under_way });
             return Answer::Given(Some(response));
+        }
+        if let Some(topic) = direct::topic_to_produce(request.method(), request.uri()) {
+            let door = self.door.clone();
+            return Answer::Worked(Box::pin(async move {
+                let alarms = &under_way.0.alarms;
+                let stored = direct::produce(&door, alarms, topic, request).await;
+                Ok(stored.map(|body| Answering { body, under_way }))
+            }));
         }
         let answer = self.router.clone().call(request);
         Answer::Worked(Box::pin(async move {

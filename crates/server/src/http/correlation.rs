@@ -58,8 +58,12 @@ impl RequestId {
     }
 
     pub(super) fn draw(ids: &Ids) -> Self {
-        let text = format!("{:016x}", ids.draw());
-        Self(HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static("-")))
+        let (drawn, mut text) = (ids.draw(), [0; 16]);
+        for (nth, place) in text.iter_mut().enumerate() {
+            let digit = u8::try_from(drawn >> (60 - 4 * nth) & 15).unwrap_or_default();
+            *place = if digit < 10 { b'0' + digit } else { b'a' + digit - 10 };
+        }
+        Self(HeaderValue::from_bytes(&text).unwrap_or(HeaderValue::from_static("-")))
     }
 
     pub(super) fn as_str(&self) -> &str {

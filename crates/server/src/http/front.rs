@@ -18,12 +18,13 @@ use bytes::Bytes;
 use prometheus_client::metrics::counter::Counter;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
-use tracing::{Instrument as _, error_span, field};
+use tracing::{Instrument as _, Span, error_span, field};
 
+use super::alarm::Late;
 use super::correlation::{REQUEST_ID, RequestId, TRACERESPONSE, Trace};
 use super::problem::Problem;
-use super::{App, Limits};
-use crate::telemetry::RequestLabels;
+use super::{App, Limits, direct};
+use crate::telemetry::{Counted, RequestLabels};
 
 /// Headers that proxies add.
 const PROXY_HEADERS: [&str; 3] = ["x-forwarded-for", "forwarded", "x-real-ip"];
@@ -43,6 +44,8 @@ pub(super) struct Behind {
     pub(super) document: Bytes,
     /// Answers of `/healthz`, which goes past the front.
     pub(super) healthz: Counter,
+    /// Messages that are stored, which go past the router.
+    pub(super) produce: Counted,
 }
 
 impl Door {
@@ -54,8 +57,10 @@ impl Door {
     ) -> Self {
         let route = routes.label(Some("/healthz"));
         let labels = RequestLabels { route, method: "GET", status: 200 };
-        let healthz = app.metrics.http().requests.get_or_create_owned(&labels);
-        Self(Arc::new(Behind { app, stop, routes, document, healthz }))
+        let http = app.metrics.http();
+        let healthz = http.requests.get_or_create_owned(&labels);
+        let produce = http.counted(&routes.label(Some(direct::PRODUCE)), "POST");
+        Self(Arc::new(Behind { app, stop, routes, document, healthz, produce }))
     }
 }
 
@@ -92,63 +97,122 @@ impl Routes {
 
 /// Gives a request an id, a deadline, a place in log and metrics, and an answer in every case.
 pub(super) async fn front(State(door): State<Door>, mut request: Request, next: Next) -> Response {
-    let begun = Instant::now();
-    let app = &door.app;
-    let limits = app.limits();
-    let id = RequestId::of(request.headers(), &app.ids);
-    let trace = Trace::of(request.headers());
     let template = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
     let route = door.routes.label(template);
-    let method = method_label(request.method());
-    let head = request.method() == Method::HEAD;
-    let path = limits.access_log.then(|| request.uri().path().to_owned());
-    note_proxy(app, request.headers());
-    let span = error_span!("request", request_id = id.as_str(), trace_id = field::Empty);
-    if let Some(trace) = trace {
-        span.record("trace_id", field::display(trace));
-    }
-
-    let deadline = begun + limits.request_time_max;
-    request.extensions_mut().insert(Deadline(deadline));
-    let answer = timeout_at(deadline, caught(next.run(request))).instrument(span.clone()).await;
-    let mut response = match answer {
-        Ok(Some(response)) => response,
-        Ok(None) => {
-            app.metrics.http().panics.inc();
-            span.in_scope(|| tracing::error!(method, %route, "a request ended in a panic"));
-            Problem::panicked().into_response()
-        }
-        Err(_) => Problem::answer_too_slow(limits.request_time_max.as_secs_f64()).into_response(),
-    };
-    if let Some(problem) = response.extensions_mut().remove::<Problem>() {
-        response = problem.write(response, id.as_str());
-    }
-    if head {
-        *response.body_mut() = Body::empty();
-    }
-    response.headers_mut().insert(REQUEST_ID, id.header());
-    if let Some(trace) = trace {
-        response.headers_mut().insert(TRACERESPONSE, trace.response(app.ids.draw()));
-    }
-
-    let (status, took) = (response.status().as_u16(), begun.elapsed());
-    span.in_scope(|| say(limits, method, &route, path.as_deref(), status, took));
-    app.metrics.http().answered(RequestLabels { route, method, status }, took);
+    let mut passage = Passage::begin(&door, &request);
+    let span = passage.span();
+    passage.span = Some(span.clone());
+    request.extensions_mut().insert(passage.deadline());
+    let answer = timeout_at(passage.deadline().0, caught(next.run(request))).instrument(span).await;
+    let answer = answer.map_or(Some(Err(Late)), |response| response.map(Ok));
+    let (response, took) = passage.end(&door, &route, answer);
+    let (method, status) = (passage.method, response.status().as_u16());
+    door.app.metrics.http().answered(RequestLabels { route, method, status }, took);
     response
 }
 
-fn say(limits: Limits, method: &str, route: &str, path: Option<&str>, status: u16, took: Duration) {
-    let millis = took.as_secs_f64() * 1_000.0;
-    if let Some(path) = path {
-        tracing::info!(target: "handoff::access", method, path, status, millis, "request");
+/// A request between its first line and its answer.
+#[derive(Debug)]
+pub(super) struct Passage {
+    begun: Instant,
+    limits: Limits,
+    id: RequestId,
+    trace: Option<Trace>,
+    method: &'static str,
+    is_head: bool,
+    /// For the access log, if there is one.
+    path: Option<String>,
+    /// What log lines are said in; made when the first is.
+    span: Option<Span>,
+}
+
+/// What came of a request: an answer, none in time, or none because of a panic.
+pub(super) type Outcome = Option<Result<Response, Late>>;
+
+impl Passage {
+    pub(super) fn begin<B>(door: &Door, request: &axum::http::Request<B>) -> Self {
+        let (app, headers) = (&door.app, request.headers());
+        let limits = app.limits();
+        note_proxy(app, headers);
+        Self {
+            begun: Instant::now(),
+            id: RequestId::of(headers, &app.ids),
+            trace: Trace::of(headers),
+            method: method_label(request.method()),
+            is_head: request.method() == Method::HEAD,
+            path: limits.access_log.then(|| request.uri().path().to_owned()),
+            limits,
+            span: None,
+        }
     }
-    if took > limits.slow {
-        tracing::warn!(method, route, status, millis, "slow request");
+
+    /// When the answer must be there.
+    pub(super) fn deadline(&self) -> Deadline {
+        Deadline(self.begun + self.limits.request_time_max)
+    }
+
+    /// The answer as it goes out, and how long it took.
+    pub(super) fn end(&self, door: &Door, route: &str, answer: Outcome) -> (Response, Duration) {
+        let app = &door.app;
+        let mut response = match answer {
+            Some(Ok(response)) => response,
+            None => {
+                app.metrics.http().panics.inc();
+                let method = self.method;
+                let words = || tracing::error!(method, route, "a request ended in a panic");
+                self.span().in_scope(words);
+                Problem::panicked().into_response()
+            }
+            Some(Err(Late)) => {
+                let limit = self.limits.request_time_max.as_secs_f64();
+                Problem::answer_too_slow(limit).into_response()
+            }
+        };
+        if let Some(problem) = response.extensions_mut().remove::<Problem>() {
+            response = problem.write(response, self.id.as_str());
+        }
+        if self.is_head {
+            *response.body_mut() = Body::empty();
+        }
+        response.headers_mut().insert(REQUEST_ID, self.id.header());
+        if let Some(trace) = self.trace {
+            response.headers_mut().insert(TRACERESPONSE, trace.response(app.ids.draw()));
+        }
+        let took = self.begun.elapsed();
+        self.say(route, response.status().as_u16(), took);
+        (response, took)
+    }
+
+    fn say(&self, route: &str, status: u16, took: Duration) {
+        let is_slow = took > self.limits.slow;
+        if self.path.is_none() && !is_slow {
+            return;
+        }
+        let (method, millis) = (self.method, took.as_secs_f64() * 1_000.0);
+        self.span().in_scope(|| {
+            if let Some(path) = &self.path {
+                tracing::info!(target: "handoff::access", method, path, status, millis, "request");
+            }
+            if is_slow {
+                tracing::warn!(method, route, status, millis, "slow request");
+            }
+        });
+    }
+
+    fn span(&self) -> Span {
+        if let Some(span) = &self.span {
+            return span.clone();
+        }
+        let span = error_span!("request", request_id = self.id.as_str(), trace_id = field::Empty);
+        if let Some(trace) = self.trace {
+            span.record("trace_id", field::display(trace));
+        }
+        span
     }
 }
 
 /// Runs a future to its end; none if it panicked. What it said is logged by the hook of panics.
-async fn caught<F: Future>(future: F) -> Option<F::Output> {
+pub(super) async fn caught<F: Future>(future: F) -> Option<F::Output> {
     let mut future = pin!(future);
     poll_fn(move |context| {
         let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context)));

@@ -4,11 +4,13 @@
 //! that nobody knows are refused with the name that was probably meant; what cannot be read is
 //! refused with its line and column and what was expected.
 
+use std::pin::pin;
+
 use axum::body::Body;
 use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use handoff_types::Code;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde::de::{DeserializeOwned, Error as _, Unexpected};
@@ -120,36 +122,77 @@ fn check_media_type(headers: &HeaderMap) -> Result<(), Problem> {
     Err(Problem::new(Code::WrongMediaType, detail))
 }
 
-/// Reads a body up to a size.
+/// Reads the body of a request up to a size, in time.
 pub(super) async fn read(request: Request, max: usize) -> Result<Bytes, Problem> {
     let deadline = request.extensions().get::<Deadline>().copied();
+    let (parts, body) = request.into_parts();
+    let body = read_body(&parts.headers, body, max);
+    match deadline {
+        Some(Deadline(at)) => timeout_at(at, body).await.unwrap_or_else(|_| Err(body_too_slow())),
+        None => body.await,
+    }
+}
+
+/// A body that took too long.
+pub(super) fn body_too_slow() -> Problem {
+    let detail = "the body did not come within server.request_secs_max";
+    Problem::new(Code::RequestTooSlow, detail)
+}
+
+/// Reads a body up to a size.
+pub(super) async fn read_body<B: hyper::body::Body<Data = Bytes>>(
+    headers: &HeaderMap,
+    body: B,
+    max: usize,
+) -> Result<Bytes, Problem>
+where
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
     let too_large = || {
         let detail = format!("a body has at most {max} bytes");
         Problem::new(Code::RequestTooLarge, detail)
     };
     // Whoever says beforehand that it is too much need not send it.
-    let announced = request.headers().get(header::CONTENT_LENGTH);
+    let announced = headers.get(header::CONTENT_LENGTH);
     let announced = announced.and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
     if announced.is_some_and(|bytes| bytes > u64::try_from(max).unwrap_or(u64::MAX)) {
         return Err(too_large());
     }
-    let body = Limited::new(request.into_body(), max).collect();
-    let read = match deadline {
-        Some(Deadline(at)) => timeout_at(at, body).await,
-        None => Ok(body.await),
-    };
-    match read {
-        Ok(Ok(collected)) => Ok(collected.to_bytes()),
-        Ok(Err(error)) if is_too_large(&*error) => Err(too_large()),
-        Ok(Err(error)) => {
+    match whole(Limited::new(body, max)).await {
+        Ok(read) => Ok(read),
+        Err(error) if is_too_large(&*error) => Err(too_large()),
+        Err(error) => {
             let detail = format!("the body ended before it was complete: {error}");
             Err(Problem::new(Code::RequestMalformed, detail))
         }
-        Err(_) => {
-            let detail = "the body did not come within server.request_secs_max";
-            Err(Problem::new(Code::RequestTooSlow, detail))
-        }
     }
+}
+
+/// All of a body. One that comes in one piece is not copied.
+async fn whole<B: hyper::body::Body<Data = Bytes>>(body: B) -> Result<Bytes, B::Error> {
+    let mut body = pin!(body);
+    let mut first = Bytes::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame?.into_data() else { continue };
+        if first.is_empty() {
+            first = data;
+            if body.is_end_stream() {
+                return Ok(first);
+            }
+            continue;
+        }
+        let announced = usize::try_from(body.size_hint().lower()).unwrap_or(0);
+        let mut all = BytesMut::with_capacity(first.len() + data.len() + announced);
+        all.extend_from_slice(&first);
+        all.extend_from_slice(&data);
+        while let Some(frame) = body.frame().await {
+            if let Ok(data) = frame?.into_data() {
+                all.extend_from_slice(&data);
+            }
+        }
+        return Ok(all.freeze());
+    }
+    Ok(first)
 }
 
 fn is_too_large(error: &(dyn std::error::Error + 'static)) -> bool {

@@ -22,7 +22,7 @@ use handoff_types::{Code, Sight};
 
 #[cfg(test)]
 pub(super) use self::outgoing::{NewMessages, PageBody, StoredBody};
-pub(super) use self::produce::{__path_produce, produce};
+pub(super) use self::produce::{__path_produce, Intake, produce};
 pub(super) use self::read::{__path_browse_key, __path_read_messages, browse_key, read_messages};
 #[cfg(test)]
 pub(super) use self::tail::TailClosed;
@@ -50,19 +50,14 @@ const PAGE_MAX: usize = 1_000;
 impl Streams {
     /// The topic of a path, if its name may be used.
     fn topic(&self, path: Result<Path<String>, PathRejection>) -> Result<TopicName, Problem> {
-        let Path(name) =
-            path.map_err(|bad| Problem::new(Code::RequestMalformed, bad.body_text()))?;
-        self.name(&name)
+        self.name(&path_text(path)?)
     }
 
     /// A name, if it may be used.
     fn name(&self, text: &str) -> Result<TopicName, Problem> {
         let name = topic_name(text)?;
-        if self.sight.sees(name.as_str()) {
-            return Ok(name);
-        }
-        let detail = format!("the token does not see topics of the name `{name}`");
-        Err(Problem::new(Code::OutOfScope, detail))
+        in_sight(&self.sight, &name)?;
+        Ok(name)
     }
 
     /// An act to remember. What was done stands even if the note does not.
@@ -74,6 +69,21 @@ impl Streams {
             tracing::warn!(error = &error as &dyn std::error::Error, "an act could not be noted");
         }
     }
+}
+
+/// What a path says, as text.
+fn path_text(path: Result<Path<String>, PathRejection>) -> Result<String, Problem> {
+    let Path(text) = path.map_err(|bad| Problem::new(Code::RequestMalformed, bad.body_text()))?;
+    Ok(text)
+}
+
+/// Whether a name may be used.
+fn in_sight(sight: &Sight, name: &TopicName) -> Result<(), Problem> {
+    if sight.sees(name.as_str()) {
+        return Ok(());
+    }
+    let detail = format!("the token does not see topics of the name `{name}`");
+    Err(Problem::new(Code::OutOfScope, detail))
 }
 
 /// Makes a topic. It is on disk when this answers.

@@ -286,7 +286,39 @@ impl fmt::Debug for Metrics {
     }
 }
 
+/// Requests of one route whose metrics need not be looked for each time.
+#[derive(Clone, Debug)]
+pub struct Counted {
+    /// The route, as a label.
+    pub route: Arc<str>,
+    method: &'static str,
+    ok: Counter,
+    seconds: Histogram,
+}
+
 impl HttpMetrics {
+    /// The metrics of one route.
+    pub fn counted(&self, route: &Arc<str>, method: &'static str) -> Counted {
+        let labels = RequestLabels { route: Arc::clone(route), method, status: 200 };
+        let of_route = RouteLabels { route: Arc::clone(route), method };
+        Counted {
+            ok: self.requests.get_or_create_owned(&labels),
+            seconds: self.seconds.get_or_create_owned(&of_route),
+            route: Arc::clone(route),
+            method,
+        }
+    }
+
+    /// A request of a counted route was answered.
+    pub fn answered_one(&self, counted: &Counted, status: u16, took: Duration) {
+        if status == 200 {
+            counted.ok.inc();
+            return counted.seconds.observe(took.as_secs_f64());
+        }
+        let (route, method) = (Arc::clone(&counted.route), counted.method);
+        self.answered(RequestLabels { route, method, status }, took);
+    }
+
     /// A request was answered.
     pub fn answered(&self, labels: RequestLabels, took: Duration) {
         let route = RouteLabels { route: Arc::clone(&labels.route), method: labels.method };

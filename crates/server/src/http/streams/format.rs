@@ -57,7 +57,7 @@ impl Format {
     }
 
     /// What the client wants to read: what it accepts, or else what it writes.
-    fn wanted(headers: &HeaderMap) -> Self {
+    pub(super) fn wanted(headers: &HeaderMap) -> Self {
         for kind in accepted(headers) {
             if is_msgpack(kind) {
                 return Self::MessagePack;

@@ -1,16 +1,20 @@
 //! `POST /v1/streams/topics/{topic}/messages`
 
 use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, Request};
+use axum::extract::{Path, Request, State};
+use axum::http::HeaderMap;
 use axum::response::Response;
 use bytes::Bytes;
-use handoff_streams::{Produce, Status, TopicName};
+use handoff_streams::{Produce, Produced, Status, TopicName};
+use handoff_types::Room;
 use tokio::task::spawn_blocking;
 
 use super::format::{Format, packed, written};
-use super::incoming;
 use super::outgoing::{NewMessages, StoredBody, stored_json, stored_msgpack};
-use crate::http::access::Streams;
+use super::wire::topic_name;
+use super::{in_sight, incoming, path_text};
+use crate::http::access::StreamsAsker;
+use crate::http::front::Door;
 use crate::http::json::read;
 use crate::http::problem::Problem;
 use crate::http::query::Query;
@@ -35,32 +39,66 @@ const READ_HERE_BYTES: usize = 256 << 10;
     ))
 )]
 pub(in crate::http) async fn produce(
-    streams: Streams,
-    format: Format,
+    State(door): State<Door>,
     topic: Result<Path<String>, PathRejection>,
     query: Query,
     request: Request,
 ) -> Result<Response, Problem> {
+    let asker = StreamsAsker::admit(&door, request.headers())?;
     query.known(&[])?;
-    let name = streams.topic(topic)?;
-    let given = Format::of_body(request.headers())?;
-    let body = read(request, streams.room.settings().request_bytes_max).await?;
-    let charged = streams.room.charge(streams.caller.token.as_ref(), body.len());
-    charged.map_err(|error| streams.refuse(error))?;
-    let bytes = body.len();
-    let messages = if bytes <= READ_HERE_BYTES {
-        decode(given, name, body)?
-    } else {
-        let decoding = spawn_blocking(move || decode(given, name, body)).await;
-        decoding.map_err(|_| Problem::panicked())??
-    };
-    let stored = streams.room.produce(messages).await.map_err(|error| streams.refuse(error))?;
-    let kept = stored.results.iter().filter(|result| result.status != Status::Duplicate).count();
-    streams.door.app.metrics.streams().stored(kept, stored.results.len() - kept, bytes);
-    Ok(match format {
-        Format::Json => written(stored_json(&stored), "application/json"),
-        Format::MessagePack => packed(stored_msgpack(&stored)),
-    })
+    let topic = topic_name(&path_text(topic)?)?;
+    let intake = Intake::new(&door, asker, topic, request.headers())?;
+    let body = read(request, intake.bytes_max()).await?;
+    intake.store(body).await
+}
+
+/// A request that may store something, once its body is there.
+pub(in crate::http) struct Intake<'a> {
+    door: &'a Door,
+    asker: StreamsAsker<'a>,
+    topic: TopicName,
+    given: Format,
+    wanted: Format,
+}
+
+impl<'a> Intake<'a> {
+    pub(in crate::http) fn new(
+        door: &'a Door,
+        asker: StreamsAsker<'a>,
+        topic: TopicName,
+        headers: &HeaderMap,
+    ) -> Result<Self, Problem> {
+        in_sight(&asker.sight, &topic)?;
+        let (given, wanted) = (Format::of_body(headers)?, Format::wanted(headers));
+        Ok(Self { door, asker, topic, given, wanted })
+    }
+
+    /// What the body may weigh.
+    pub(in crate::http) fn bytes_max(&self) -> usize {
+        self.asker.room.settings().request_bytes_max
+    }
+
+    /// Stores the messages of the body.
+    pub(in crate::http) async fn store(self, body: Bytes) -> Result<Response, Problem> {
+        let Self { door, asker, topic, given, wanted } = self;
+        let refuse = |error| Problem::of(&door.app, Room::Streams, error);
+        let bytes = body.len();
+        asker.room.charge(asker.caller.token.as_ref(), bytes).map_err(refuse)?;
+        let messages = if bytes <= READ_HERE_BYTES {
+            decode(given, topic, body)?
+        } else {
+            let decoding = spawn_blocking(move || decode(given, topic, body)).await;
+            decoding.map_err(|_| Problem::panicked())??
+        };
+        let stored = asker.room.produce(messages).await.map_err(refuse)?;
+        let is_kept = |result: &&Produced| result.status != Status::Duplicate;
+        let kept = stored.results.iter().filter(is_kept).count();
+        door.app.metrics.streams().stored(kept, stored.results.len() - kept, bytes);
+        Ok(match wanted {
+            Format::Json => written(stored_json(&stored), "application/json"),
+            Format::MessagePack => packed(stored_msgpack(&stored)),
+        })
+    }
 }
 
 fn decode(format: Format, topic: TopicName, body: Bytes) -> Result<Produce, Problem> {
