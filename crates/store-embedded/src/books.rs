@@ -10,6 +10,7 @@
 //! waiting for a disk.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -42,6 +43,8 @@ pub(crate) struct Shared {
     pub(crate) records: Records,
     books: Mutex<Books>,
     bell: Condvar,
+    /// Nothing is moved any more.
+    closing: Arc<AtomicBool>,
 }
 
 #[derive(Debug)]
@@ -66,7 +69,6 @@ pub(crate) struct Books {
     asked: Sequence,
     /// Somebody met segments that refuse changes.
     suspect: bool,
-    closing: bool,
     /// Bytes of bodies, as far as they are known.
     expected_bytes: u64,
     unmoved_bytes: u64,
@@ -174,13 +176,18 @@ impl Shared {
             gone_through: Sequence::NONE,
             asked: Sequence::NONE,
             suspect: false,
-            closing: false,
             expected_bytes: 0,
             unmoved_bytes: 0,
             unsynced_bytes: 0,
         };
         let records = Records::new(Arc::clone(&journal));
-        Self { journal, records, books: Mutex::new(books), bell: Condvar::new() }
+        Self {
+            journal,
+            records,
+            books: Mutex::new(books),
+            bell: Condvar::new(),
+            closing: Arc::default(),
+        }
     }
 
     /// Takes the moves of an entry that is durable.
@@ -232,8 +239,19 @@ impl Shared {
     }
 
     pub(crate) fn close(&self) {
-        self.lock().closing = true;
+        self.closing.store(true, Ordering::Release);
+        // The lock orders the flag before the mover's next look at it.
+        drop(self.lock());
         self.bell.notify_all();
+    }
+
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Acquire)
+    }
+
+    /// What is set when nothing is to be moved any more.
+    pub(crate) fn closing(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.closing)
     }
 
     /// Gives up everything of some lanes. Their files are removed by the mover, which may be
@@ -375,7 +393,7 @@ impl Shared {
     pub(crate) fn wait(&self, tick: Duration) -> Called {
         let mut books = self.lock();
         loop {
-            if let Some(called) = books.call() {
+            if let Some(called) = self.call(&mut books) {
                 return called;
             }
             if books.is_idle() {
@@ -386,16 +404,20 @@ impl Shared {
             let (again, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
             books = again;
             if timeout.timed_out() {
-                return books.call().unwrap_or(Called::Tick);
+                return self.call(&mut books).unwrap_or(Called::Tick);
             }
         }
     }
 
     /// Lets time pass; whether to go on.
     pub(crate) fn rest(&self, pause: Duration) -> bool {
-        let on = |books: &mut Books| !books.closing;
-        let waited = self.bell.wait_timeout_while(self.lock(), pause, on);
-        !waited.unwrap_or_else(PoisonError::into_inner).0.closing
+        let on = |_: &mut Books| !self.is_closing();
+        drop(self.bell.wait_timeout_while(self.lock(), pause, on));
+        !self.is_closing()
+    }
+
+    fn call(&self, books: &mut Books) -> Option<Called> {
+        if self.is_closing() { Some(Called::Closing) } else { books.call() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Books> {
@@ -427,9 +449,6 @@ impl Books {
 
     fn call(&mut self) -> Option<Called> {
         self.settle();
-        if self.closing {
-            return Some(Called::Closing);
-        }
         if std::mem::take(&mut self.suspect) || !self.moves.is_empty() && !self.has(self.asked) {
             return Some(Called::Asked);
         }

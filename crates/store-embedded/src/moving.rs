@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use handoff_log::journal::Journal;
-use handoff_log::segments::{BodyError, CopyError, Lane, MoveError, Mover};
+use handoff_log::segments::{BodyError, CopyError, Lane, MoveError, Mover, Segments};
 
 use crate::books::{Batch, Called, Shared, Unsynced};
 use crate::bulk::BulkError;
@@ -37,7 +37,8 @@ pub struct Bell {
 }
 
 impl Bell {
-    /// From now on every wait says [`Called::Closing`].
+    /// From now on nothing more is copied, also of what is being copied, and every wait says
+    /// [`Called::Closing`]. Does not wait.
     pub fn close(&self) {
         self.shared.close();
     }
@@ -45,7 +46,7 @@ impl Bell {
 
 impl Moving {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        let mover = Mover::new(shared.segments(), Arc::clone(&shared.journal));
+        let mover = mover(&shared, shared.segments());
         Self { shared, mover }
     }
 
@@ -107,6 +108,12 @@ impl Moving {
         Ok(())
     }
 
+    /// Whether the bell was closed.
+    #[must_use]
+    pub fn is_closing(&self) -> bool {
+        self.shared.is_closing()
+    }
+
     /// What was copied and not synced.
     #[must_use]
     pub fn unsynced(&self) -> Unsynced {
@@ -122,12 +129,18 @@ impl Moving {
     fn copy_batch(&mut self, entries_max: usize) -> Result<Option<usize>, BulkError> {
         self.heal()?;
         self.remove_doomed()?;
+        if self.is_closing() {
+            return Ok(None);
+        }
         let batch = self.shared.next_batch(entries_max);
         if batch.is_empty() {
             return Ok(None);
         }
         let mut done = Done::default();
         while let Err(error) = self.copy_rest(&batch, &mut done) {
+            if matches!(error.error, MoveError::Halted) {
+                return Ok(None);
+            }
             let gone = matches!(error.error, MoveError::Body { source: BodyError::Corrupt, .. });
             let failed = batch.moves.get(done.moves).filter(|_| gone);
             let Some(failed) = failed else { return Err(error.into()) };
@@ -160,6 +173,10 @@ impl Moving {
         let mut doomed = self.shared.take_doomed().into_iter();
         let segments = self.shared.segments();
         while let Some(lane) = doomed.next() {
+            if self.is_closing() {
+                self.shared.doom(doomed.chain([lane]));
+                return Ok(());
+            }
             self.mover.forget(lane);
             if let Err(error) = segments.remove_lane(lane) {
                 self.shared.doom(doomed.chain([lane]));
@@ -176,8 +193,12 @@ impl Moving {
             return Ok(());
         }
         let again = Arc::new(segments.reopen()?);
-        self.mover = Mover::new(Arc::clone(&again), Arc::clone(&self.shared.journal));
+        self.mover = mover(&self.shared, Arc::clone(&again));
         self.shared.move_again(again);
         Ok(())
     }
+}
+
+fn mover(shared: &Shared, segments: Arc<Segments>) -> Mover<Arc<dyn Journal>> {
+    Mover::new(segments, Arc::clone(&shared.journal)).halted_by(shared.closing())
 }

@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How much of the journal is in memory at a time, give or take one body. With a thousand lanes
 /// it still makes runs of some KiB for each.
@@ -139,6 +140,9 @@ pub enum MoveError {
         /// The offsets of the frame.
         offsets: Range<u64>,
     },
+    /// It was told to stop.
+    #[error("the mover was told to stop; what it did not move is moved after the next start")]
+    Halted,
 }
 
 /// Copies bodies from the journal into their lanes. There is one.
@@ -158,6 +162,8 @@ pub struct Mover<B> {
     /// Whether the last pass over lanes went down. The next one goes up, so that with more lanes
     /// than open files half of them are still open.
     went_down: bool,
+    /// Set by whoever wants it to stop.
+    halt: Arc<AtomicBool>,
 }
 
 impl<B: Bodies> Mover<B> {
@@ -172,7 +178,16 @@ impl<B: Bodies> Mover<B> {
             lost: Vec::new(),
             owed: None,
             went_down: false,
+            halt: Arc::default(),
         }
+    }
+
+    /// The same mover, which stops between two lanes once `halt` is set: with thousands of lanes a
+    /// copy takes as many opened files, and whoever ends a server does not have that time. What was
+    /// copied may be copied again.
+    #[must_use]
+    pub fn halted_by(self, halt: Arc<AtomicBool>) -> Self {
+        Self { halt, ..self }
     }
 
     /// Makes moves. They come in the order of their positions, all those of one record in one
@@ -189,7 +204,7 @@ impl<B: Bodies> Mover<B> {
         while let Some(rest) = moves.get(done..).filter(|rest| !rest.is_empty()) {
             let (frames, failed) = self.fetch(rest);
             let taken = frames.len();
-            self.store(rest, frames).map_err(|error| self.owe(moves, done, error.into()))?;
+            self.store(rest, frames).map_err(|error| self.owe(moves, done, error))?;
             done += taken;
             if let Some(error) = failed {
                 return Err(self.owe(moves, done, error));
@@ -289,7 +304,7 @@ impl<B: Bodies> Mover<B> {
     }
 
     /// Writes the frames of the first moves, each lane's in one go.
-    fn store(&mut self, moves: &[Move], frames: Vec<Frame>) -> Result<(), WriteError> {
+    fn store(&mut self, moves: &[Move], frames: Vec<Frame>) -> Result<(), MoveError> {
         let mut lanes: BTreeMap<Lane, Vec<Frame>> = BTreeMap::new();
         for (next, frame) in moves.iter().zip(frames) {
             lanes.entry(next.lane).or_default().push(frame);
@@ -300,6 +315,9 @@ impl<B: Bodies> Mover<B> {
             lanes.reverse();
         }
         for (lane, frames) in lanes {
+            if self.halt.load(Ordering::Acquire) {
+                return Err(MoveError::Halted);
+            }
             for run in frames.chunk_by(|one, next| next.base <= one.end()) {
                 if let Some(first) = run.first() {
                     self.join(lane, first.base)?;
@@ -352,6 +370,7 @@ impl MoveError {
             Self::Body { source: BodyError::Disk(_), .. } => Code::DiskFault,
             Self::Write(error) => error.code(),
             Self::Owed { .. } => Code::Corrupt,
+            Self::Halted => Code::ServerStopping,
         }
     }
 }

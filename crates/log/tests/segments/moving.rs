@@ -9,7 +9,7 @@ use handoff_log::segments::{
 };
 use handoff_types::{Code, Position};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// A journal that is a map.
@@ -250,4 +250,25 @@ fn what_a_lane_lost_before_its_first_move_is_told_once() {
     let expected =
         [sound(&frames[..21]), vec![Piece::Corrupt(21, 30)], sound(&frames[30..])].concat();
     assert_eq!(everything(&segments, LANE), expected);
+}
+
+#[test]
+fn a_mover_that_was_halted_goes_on_where_it_was() {
+    let journal = Journal::default();
+    let (segments, mover) = mover_on(&Memory::new(), &journal);
+    let halt = Arc::new(AtomicBool::new(false));
+    let mut mover = mover.halted_by(Arc::clone(&halt));
+    let (moves, lanes) = records(&journal, 40);
+    mover.copy(&moves[..20]).unwrap();
+    halt.store(true, Ordering::Release);
+    let error = mover.copy(&moves[20..]).unwrap_err();
+    assert!(matches!(error.error, MoveError::Halted) && error.done == 0, "{error}");
+    assert_eq!(error.error.code(), Code::ServerStopping);
+    assert_eq!(mover.sync().unwrap(), Mark { through: Some(Position(900)) });
+    halt.store(false, Ordering::Release);
+    mover.copy(&moves[20..]).unwrap();
+    assert_eq!(mover.sync().unwrap(), Mark { through: Some(Position(3900)) });
+    for (lane, frames) in (0..).map(Lane).zip(&lanes) {
+        assert_eq!(everything(&segments, lane), sound(frames));
+    }
 }

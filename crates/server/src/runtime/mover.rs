@@ -8,6 +8,8 @@
 //! * A failure costs a pause that grows, and nothing else: what was not synced is moved again. The
 //!   journal keeps it meanwhile, and fills, and then producers are refused.
 //! * The room's task never waits for any of this.
+//! * Told to end, it does so between two lanes, whatever is left: the journal has all of it. Only a
+//!   sync that is under way is waited for.
 
 use std::io;
 use std::thread::{self, JoinHandle};
@@ -31,7 +33,7 @@ const SYNC_BODIES: usize = 64 << 10;
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
-/// A mover at work. Dropped, it ends after what it is at and waits for its thread.
+/// A mover at work. Dropped, it ends and waits for its thread.
 #[derive(Debug)]
 pub struct MoverThread {
     bell: Bell,
@@ -49,6 +51,11 @@ impl MoverThread {
             .name(format!("mover-{room}"))
             .spawn(move || Work::new(room, moving).go_on())?;
         Ok(Self { bell, thread: Some(thread) })
+    }
+
+    /// Tells it to end, and does not wait for that.
+    pub fn tell(&self) {
+        self.bell.close();
     }
 }
 
@@ -104,9 +111,12 @@ impl Work {
     /// Copies what there is, and syncs if it is time.
     fn turn(&mut self) -> Result<(), BulkError> {
         while self.moving.copy_some()? {
-            if is_much(self.moving.unsynced()) {
+            if is_much(self.moving.unsynced()) && !self.moving.is_closing() {
                 self.sync()?;
             }
+        }
+        if self.moving.is_closing() {
+            return Ok(());
         }
         match self.moving.unsynced() {
             Unsynced { bodies: 0, .. } => (self.owed, self.ticks) = (false, 0),

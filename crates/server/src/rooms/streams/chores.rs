@@ -5,9 +5,12 @@
 //!  look: segments ──retained──▶ Trim, decided by the room ──durable──▶ segments are taken away
 //! ```
 //!
-//! One chore at a time. What fails is tried again with the next look.
+//! One chore at a time. What fails is tried again with the next look. Told to end, a chore leaves the
+//! partitions that it has not come to: there may be thousands, and the next start looks at them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use handoff_log::segments::Lane;
@@ -52,11 +55,22 @@ struct Look {
     older_than: Option<Wall>,
 }
 
+/// Whether chores are to end.
+#[derive(Clone, Debug, Default)]
+struct Ending(Arc<AtomicBool>);
+
+impl Ending {
+    fn is_told(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
 /// The chores of a room.
 #[derive(Debug)]
 pub(super) struct Chores {
     lanes: Lanes,
     running: Option<JoinHandle<Done>>,
+    ending: Ending,
     /// What is to be taken away, below an offset.
     drops: BTreeMap<PartitionId, u64>,
     /// What could not be, until the next look.
@@ -81,6 +95,7 @@ impl Chores {
         Self {
             lanes,
             running: None,
+            ending: Ending::default(),
             drops: BTreeMap::new(),
             left: Vec::new(),
             unswept: true,
@@ -121,13 +136,13 @@ impl Chores {
         if self.running.is_some() {
             return REST;
         }
-        let lanes = self.lanes.clone();
+        let (lanes, ending) = (self.lanes.clone(), self.ending.clone());
         if self.unswept {
             self.unswept = false;
             self.running = Some(spawn_blocking(move || list(&lanes)));
         } else if !self.drops.is_empty() {
             let drops = std::mem::take(&mut self.drops);
-            self.running = Some(spawn_blocking(move || take_away(&lanes, drops)));
+            self.running = Some(spawn_blocking(move || take_away(&lanes, drops, &ending)));
         } else if self.look_at.is_none_or(|at| at <= now.steady) {
             let micros = u64::try_from(settings.retention_every.as_micros()).unwrap_or(u64::MAX);
             self.look_at = Some(now.steady + Span::from_micros(micros));
@@ -136,7 +151,7 @@ impl Chores {
             }
             let looks = to_look_at(state, now.wall);
             if !looks.is_empty() {
-                self.running = Some(spawn_blocking(move || look(&lanes, &looks)));
+                self.running = Some(spawn_blocking(move || look(&lanes, &looks, &ending)));
             }
         }
         let left = self.look_at.map_or(Span::ZERO, |at| at.since(now.steady));
@@ -153,6 +168,11 @@ impl Chores {
         self.running = None;
         // A panic there has been reported by itself.
         done.unwrap_or_else(|_| Done::Left(Vec::new()))
+    }
+
+    /// Tells what is under way to end soon. Does not wait.
+    pub(super) fn tell_to_end(&self) {
+        self.ending.0.store(true, Ordering::Release);
     }
 
     /// Waits for what is under way.
@@ -202,9 +222,12 @@ fn to_look_at(state: &State, now: Wall) -> Vec<Look> {
     looks
 }
 
-fn look(lanes: &Lanes, looks: &[Look]) -> Done {
+fn look(lanes: &Lanes, looks: &[Look], ending: &Ending) -> Done {
     let mut trims = Vec::new();
     for Look { partition, start, keep_bytes, older_than } in looks.iter().copied() {
+        if ending.is_told() {
+            break;
+        }
         let found = look_at(lanes, partition, start, (keep_bytes, older_than));
         match found {
             Ok(found) => trims.extend(found),
@@ -236,9 +259,13 @@ fn list(lanes: &Lanes) -> Done {
     }))
 }
 
-fn take_away(lanes: &Lanes, drops: BTreeMap<PartitionId, u64>) -> Done {
+fn take_away(lanes: &Lanes, drops: BTreeMap<PartitionId, u64>, ending: &Ending) -> Done {
     let mut left = Vec::new();
     for (partition, below) in drops {
+        if ending.is_told() {
+            left.push((partition, below));
+            continue;
+        }
         if let Err(error) = lanes.trim(lane(partition), below) {
             warn!(%partition, %error, "old messages could not be taken away; they will be");
             left.push((partition, below));

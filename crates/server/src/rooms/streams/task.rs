@@ -233,8 +233,12 @@ impl Room {
                 () = self.shared.bell.notified() => self.settings = self.shared.settings(),
                 () = stop.cancelled(), if !stopping => {
                     stopping = true;
-                    // No checkpoint frees the ring from now on.
+                    // No checkpoint frees the ring from now on, and nobody asks what was moved.
                     self.full_max = Duration::ZERO;
+                    self.chores.tell_to_end();
+                    if let Some(mover) = &self.mover {
+                        mover.tell();
+                    }
                     self.mailbox.close();
                 }
                 () = tokio::task::yield_now(), if busy => {}

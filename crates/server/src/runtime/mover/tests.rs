@@ -1,9 +1,11 @@
-use std::sync::Arc;
+use std::io;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use bytes::Bytes;
 use handoff_log::directory::Directory;
-use handoff_log::disk::{Call, Calls, Disk, Faulty, Memory};
+use handoff_log::disk::{Call, Calls, Counting, Disk, Faulty, File, Memory, Open};
 use handoff_log::journal::{Inline, Options, Purpose};
 use handoff_log::segments::Segments;
 use handoff_store_embedded::{Host, Loading, open_journal};
@@ -17,9 +19,9 @@ use super::*;
 const BOUNDS: Bounds = Bounds {
     message_bytes_max: 1 << 20,
     headers_max: 1,
-    batch_messages_max: 10,
+    batch_messages_max: 10_000,
     topics_max: 10,
-    partitions_max: 10,
+    partitions_max: 10_000,
     producers_max: 1,
     remembered_max: 1,
     missing_max: 1,
@@ -36,6 +38,23 @@ struct Bench {
 
 impl Bench {
     fn new(disk: Arc<dyn Disk>) -> Self {
+        Self::with_partitions(disk, 1)
+    }
+
+    fn with_partitions(disk: Arc<dyn Disk>, partitions: u32) -> Self {
+        let mut bench = Self::reopen(disk);
+        let settings = TopicSettings {
+            retention: None,
+            retention_bytes: None,
+            durability: Durability::Fsync,
+            compression: Compression::None,
+        };
+        let topic = TopicSpec { name: "t".parse().unwrap(), partitions, settings };
+        bench.apply(&Command::CreateTopic { topic, bounds: BOUNDS });
+        bench
+    }
+
+    fn reopen(disk: Arc<dyn Disk>) -> Self {
         let directory = Directory::open(disk, Entropy(7)).unwrap();
         let limits = Limits { journal_file_bytes: 4 << 20, ..Limits::default() };
         let mut loading = Loading::<Streams>::begin(&directory).unwrap();
@@ -45,29 +64,30 @@ impl Bench {
         let journal = Arc::new(Inline::start(opened));
         let segments = Segments::open(directory.disk, (&limits).into()).unwrap();
         let host = loading.into_host(Arc::clone(&journal) as _, Arc::new(segments));
-        let mut bench = Self { journal, host };
-        let settings = TopicSettings {
-            retention: None,
-            retention_bytes: None,
-            durability: Durability::Fsync,
-            compression: Compression::None,
-        };
-        let topic = TopicSpec { name: "t".parse().unwrap(), partitions: 1, settings };
-        bench.apply(&Command::CreateTopic { topic, bounds: BOUNDS });
-        bench
+        Self { journal, host }
     }
 
     fn apply(&mut self, command: &Command) -> Sequence {
         let when = (Now::default(), Entropy(1));
-        let applied = self.host.apply_made(command, 4096, Purpose::Accept, when).unwrap();
+        let applied = self.host.apply_made(command, 1 << 20, Purpose::Accept, when).unwrap();
         self.journal.commit().unwrap();
         applied.ticket.wait().unwrap().sequence
     }
 
     fn produce(&mut self) -> Sequence {
-        let message = Message { payload: Bytes::from_static(b"hello"), ..Message::default() };
+        self.produce_to(0..1)
+    }
+
+    /// One message for each of these partitions.
+    fn produce_to(&mut self, partitions: std::ops::Range<u32>) -> Sequence {
+        let payload = Bytes::from_static(b"hello");
+        let to = |number| Message {
+            payload: payload.clone(),
+            partition: Some(number),
+            ..Message::default()
+        };
         let topic = "t".parse().unwrap();
-        let produce = Produce { topic, producer: None, messages: vec![message] };
+        let produce = Produce { topic, producer: None, messages: partitions.map(to).collect() };
         self.apply(&Command::Produce { produce, bounds: BOUNDS })
     }
 
@@ -116,4 +136,136 @@ fn the_thread_ends_whether_or_not_there_is_something_to_move() {
     let mover = bench.start();
     bench.produce();
     drop(mover);
+}
+
+/// With 10,000 partitions under load a copy of what there was took longer than a server has to
+/// stop: it opened a file for each, and looked at the bell only when all were done.
+#[test]
+fn the_thread_ends_between_two_lanes_however_many_are_left() {
+    const LANES: u32 = 10_000;
+    let memory = Memory::new();
+    let (gated, gate) = Gated::over(Arc::new(memory.clone()));
+    let counting = Counting::new(Arc::new(gated));
+    let mut bench = Bench::with_partitions(Arc::new(counting.clone()), LANES);
+    let through = bench.produce_to(0..LANES);
+    let mover = bench.start();
+
+    gate.reached.recv().unwrap();
+    let syncs = counting.counts().sync_alls;
+    mover.tell();
+    gate.open.send(()).unwrap();
+    drop(mover);
+
+    let lanes = memory.list("segments").unwrap().len();
+    assert_eq!(lanes, 1, "the lane it was at, and no other");
+    assert_eq!(counting.counts().sync_alls, syncs, "nobody waits for a sync that nobody needs");
+    assert!(!bench.host.bulk().has(through), "the journal is still needed for all of it");
+
+    drop(bench);
+    let mut again = Bench::reopen(Arc::new(memory.clone()));
+    let mover = again.start();
+    again.wait_for(through);
+    drop(mover);
+    assert_eq!(memory.list("segments").unwrap().len(), LANES as usize);
+}
+
+/// Deleting a topic leaves as many lanes to be removed as it had partitions.
+#[test]
+fn the_thread_ends_between_two_removals_however_many_are_left() {
+    const LANES: u32 = 1_000;
+    let memory = Memory::new();
+    let (gated, gate) = Gated::over(Arc::new(memory.clone()));
+    let mut bench = Bench::with_partitions(Arc::new(gated), LANES);
+    let through = bench.produce_to(0..LANES);
+    let mover = bench.start();
+    gate.reached.recv().unwrap();
+    gate.open.send(()).unwrap();
+    bench.wait_for(through);
+    let held = |memory: &Memory| {
+        let lanes = memory.list("segments").unwrap();
+        lanes
+            .iter()
+            .filter(|lane| !memory.list(&format!("segments/{lane}")).unwrap().is_empty())
+            .count()
+    };
+    assert_eq!(held(&memory), LANES as usize);
+
+    let lanes = bench.host.lanes();
+    let all = lanes.on_disk().unwrap();
+    lanes.remove(&all);
+    gate.removing.recv().unwrap();
+    mover.tell();
+    gate.open.send(()).unwrap();
+    drop(mover);
+    assert_eq!(held(&memory), LANES as usize - 1);
+}
+
+/// A disk that stops once when the first lane is made, and once when the first is removed.
+#[derive(Debug)]
+struct Gated {
+    inner: Arc<dyn Disk>,
+    makes: Mutex<Option<SyncSender<()>>>,
+    removes: Mutex<Option<SyncSender<()>>>,
+    opened: Mutex<Receiver<()>>,
+}
+
+/// The other side of it: tells when it stops, and lets it go on.
+struct Keeper {
+    reached: Receiver<()>,
+    removing: Receiver<()>,
+    open: SyncSender<()>,
+}
+
+impl Gated {
+    fn over(inner: Arc<dyn Disk>) -> (Self, Keeper) {
+        let ((makes, reached), (removes, removing)) = (sync_channel(1), sync_channel(1));
+        let (open, opened) = sync_channel(1);
+        let gated = Self {
+            inner,
+            makes: Mutex::new(Some(makes)),
+            removes: Mutex::new(Some(removes)),
+            opened: Mutex::new(opened),
+        };
+        (gated, Keeper { reached, removing, open })
+    }
+
+    fn stop_once(&self, at: &Mutex<Option<SyncSender<()>>>, path: &str) {
+        let tell = if path.starts_with("segments/") { at.lock().unwrap().take() } else { None };
+        if let Some(tell) = tell {
+            tell.send(()).unwrap();
+            self.opened.lock().unwrap().recv().unwrap();
+        }
+    }
+}
+
+impl Disk for Gated {
+    fn open(&self, path: &str, how: Open) -> io::Result<Arc<dyn File>> {
+        self.inner.open(path, how)
+    }
+
+    fn list(&self, dir: &str) -> io::Result<Vec<String>> {
+        self.inner.list(dir)
+    }
+
+    fn create_dir(&self, dir: &str) -> io::Result<()> {
+        self.stop_once(&self.makes, dir);
+        self.inner.create_dir(dir)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.inner.rename(from, to)
+    }
+
+    fn remove(&self, path: &str) -> io::Result<()> {
+        self.stop_once(&self.removes, path);
+        self.inner.remove(path)
+    }
+
+    fn sync_dir(&self, dir: &str) -> io::Result<()> {
+        self.inner.sync_dir(dir)
+    }
+
+    fn sync_all(&self) -> io::Result<()> {
+        self.inner.sync_all()
+    }
 }
