@@ -473,6 +473,9 @@ impl Server {
     async fn stop(self, keep: Keep, ended: Result<(), ServeError>) -> Result<(), ServeError> {
         info!("stopping");
         self.readiness.set_phase(Phase::Stopping);
+        if let Some((room, _)) = &self.streams {
+            room.refuse_to_wait();
+        }
         let patience = self.settings.server.stop_time_max;
         let mut signals = self.signals;
         let (http, sevent) = (self.http, self.sevent);

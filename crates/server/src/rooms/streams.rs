@@ -10,11 +10,13 @@
 //! * Whoever waits for more is woken by the commit that brings it.
 //!
 //! ```text
-//!  asks ──▶ mailbox ──▶ decide, append ──▶ releases ──durable──▶ ends ──▶ readers, tails
-//!                        ▲ ticks, trims                  └─────▶ whoever asked
-//!  reads ─────────────────────────────────────▶ ends, Reader
+//!  asks ──▶ mailboxes ──▶ decide, append ──▶ releases ──durable──▶ ends ──▶ readers, tails
+//!                          ▲ ticks, trims                  └─────▶ whoever asked
+//!  reads ───────────────────────────────────────▶ ends, Reader
 //! ```
 
+#[cfg(test)]
+mod bench;
 mod chores;
 mod ends;
 mod mailbox;
@@ -22,6 +24,8 @@ mod quota;
 mod reading;
 mod releases;
 mod task;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -47,6 +51,8 @@ use crate::settings;
 #[derive(Clone, Debug)]
 pub struct StreamsRoom {
     mailbox: mpsc::Sender<Ask>,
+    /// For what is new, so that nothing else waits behind it.
+    news: mpsc::Sender<Ask>,
     shared: Arc<Shared>,
     reading: Reading,
     clock: Clock,
@@ -227,6 +233,13 @@ impl StreamsRoom {
         self.shared.set_settings(settings);
     }
 
+    /// The server is about to stop: whoever waits for space in the ring is refused now. What fits is
+    /// taken as before.
+    pub fn refuse_to_wait(&self) {
+        self.shared.hurried.store(true, Ordering::Release);
+        self.shared.bell.notify_one();
+    }
+
     pub(crate) fn settings(&self) -> Arc<settings::Streams> {
         self.shared.settings()
     }
@@ -270,9 +283,10 @@ impl StreamsRoom {
 
     async fn ask(&self, question: Question) -> Result<Answer, RoomError> {
         let (to, answer) = oneshot::channel();
+        let mailbox = if question.is_new() { &self.news } else { &self.mailbox };
         let ask = Ask { question, to };
         let stopping = |_| RoomError::Closed("the server is stopping".to_owned());
-        self.mailbox.send(ask).await.map_err(stopping)?;
+        mailbox.send(ask).await.map_err(stopping)?;
         // The room took it and is gone: it may have been done.
         answer.await.map_err(|_| RoomError::Lost(Lost { outcome: Outcome::Unknown }))?
     }

@@ -1,7 +1,7 @@
 //! What the room is asked.
 
 use std::ops::RangeInclusive;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use handoff_streams::{
@@ -16,7 +16,7 @@ use super::quota::Quotas;
 use crate::rooms::RoomError;
 use crate::settings;
 
-/// Questions that wait for the room.
+/// Questions of each kind that wait for the room.
 pub(super) const MAILBOX_MAX: usize = 1024;
 
 /// What is asked.
@@ -190,7 +190,9 @@ pub(super) struct Shared {
     pub(super) quotas: Quotas,
     /// Readers that wait for more.
     pub(super) waiting: AtomicUsize,
-    /// The settings have changed.
+    /// Nobody is to wait for space any more.
+    pub(super) hurried: AtomicBool,
+    /// Settings have changed, or the room is to hurry.
     pub(super) bell: Notify,
 }
 
@@ -201,6 +203,7 @@ impl Shared {
             catalogue,
             quotas: Quotas::default(),
             waiting: AtomicUsize::new(0),
+            hurried: AtomicBool::new(false),
             bell: Notify::new(),
         }
     }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use handoff_log::journal::{Purpose, Refused};
@@ -54,10 +55,10 @@ const BUSY_PAUSE: Duration = Duration::from_millis(1);
 
 /// How long new messages wait for space in the ring before they are refused: whoever sends faster
 /// than the disk takes is slowed.
-const FULL_MAX: Duration = Duration::from_secs(10);
+pub(super) const FULL_MAX: Duration = Duration::from_secs(10);
 
-/// Questions that wait for the journal.
-const HELD_MAX: usize = 1024;
+/// Questions that wait for the journal; above that what is new waits in its mailbox.
+pub(super) const HELD_MAX: usize = 1024;
 
 /// How long after a tick that changed nothing the next one is.
 const IDLE_PAUSE: Duration = Duration::from_millis(1);
@@ -139,6 +140,7 @@ impl StreamsRoom {
         let mover =
             moving.map(|moving| MoverThread::start(RoomName::Streams, moving)).transpose()?;
         let (asks, mailbox) = mpsc::channel(MAILBOX_MAX);
+        let (news, new) = mpsc::channel(MAILBOX_MAX);
         let publisher = Publisher::of(parts.host.state());
         let shared = Arc::new(Shared::new(parts.settings, publisher.catalogue()));
         let (resumed, on_resumed) = oneshot::channel();
@@ -156,6 +158,7 @@ impl StreamsRoom {
             watermark: parts.watermark,
             shared: Arc::clone(&shared),
             mailbox,
+            news: new,
             publisher,
             releases: Releases::default(),
             held: VecDeque::new(),
@@ -167,7 +170,7 @@ impl StreamsRoom {
         };
         let task = Labour::of(tokio::spawn(room.run(stop.clone(), resumed)));
         let work = Work { task, stop, resumed: Some(on_resumed) };
-        Ok((Self { mailbox: asks, shared, reading, clock: parts.clock }, work))
+        Ok((Self { mailbox: asks, news, shared, reading, clock: parts.clock }, work))
     }
 }
 
@@ -185,6 +188,8 @@ struct Room {
     watermark: Arc<Watermark>,
     shared: Arc<Shared>,
     mailbox: mpsc::Receiver<Ask>,
+    /// What is new comes by a mailbox of its own, which is left alone while too much of it waits.
+    news: mpsc::Receiver<Ask>,
     publisher: Publisher,
     releases: Releases,
     /// Questions the journal had no room for. They are the next ones.
@@ -207,30 +212,49 @@ impl Room {
         }
         drop(resumed);
         let mut asks = Vec::with_capacity(ASKS_AT_ONCE);
-        let (mut stopping, mut drained) = (false, false);
+        let mut new_asks = Vec::with_capacity(ASKS_AT_ONCE);
+        let (mut stopping, mut drained, mut news_drained) = (false, false, false);
         let mut alarm = std::pin::pin!(sleep(Duration::ZERO));
         loop {
             let wait = self.turn(stopping);
-            if drained && self.held.is_empty() && self.releases.is_empty() {
+            if drained && news_drained && self.held.is_empty() && self.releases.is_empty() {
                 break;
             }
             let busy = wait.is_zero();
             if !busy {
                 alarm.as_mut().reset(Instant::now() + wait);
             }
-            let takes = !self.releases.is_choked() && self.held.len() < HELD_MAX && !drained;
+            let takes = !self.releases.is_choked();
+            let takes_news = takes && self.held.len() < HELD_MAX;
             // Each of these can be dropped at any time: they take nothing, but `recv_many`, which
             // takes only when it is done.
             tokio::select! {
                 biased;
                 () = self.releases.ready(), if !busy => {}
-                taken = self.mailbox.recv_many(&mut asks, ASKS_AT_ONCE), if takes => {
+                taken = self.mailbox.recv_many(&mut asks, ASKS_AT_ONCE), if takes && !drained => {
                     drained = taken == 0;
+                    if takes_news {
+                        // So that whoever only looks, and looks all the time, keeps nobody out.
+                        let more = std::iter::from_fn(|| self.news.try_recv().ok());
+                        asks.extend(more.take(ASKS_AT_ONCE));
+                    }
                     let now = self.clock.now();
                     self.take_all(&mut asks.drain(..), now);
                 }
+                taken = self.news.recv_many(&mut new_asks, ASKS_AT_ONCE),
+                    if takes_news && !news_drained =>
+                {
+                    news_drained = taken == 0;
+                    let now = self.clock.now();
+                    self.take_all(&mut new_asks.drain(..), now);
+                }
                 done = self.chores.done() => self.done(done),
-                () = self.shared.bell.notified() => self.settings = self.shared.settings(),
+                () = self.shared.bell.notified() => {
+                    self.settings = self.shared.settings();
+                    if self.shared.hurried.load(Ordering::Acquire) {
+                        self.full_max = Duration::ZERO;
+                    }
+                }
                 () = stop.cancelled(), if !stopping => {
                     stopping = true;
                     // No checkpoint frees the ring from now on, and nobody asks what was moved.
@@ -240,6 +264,7 @@ impl Room {
                         mover.tell();
                     }
                     self.mailbox.close();
+                    self.news.close();
                 }
                 () = tokio::task::yield_now(), if busy => {}
                 () = &mut alarm, if !busy => {}

@@ -1,0 +1,116 @@
+//! A streams room on a disk in memory, whose ring is full when a test says so.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use handoff_log::directory::Directory;
+use handoff_log::disk::Memory;
+use handoff_log::journal::{
+    BodyAt, Entry, Inline, Journal, Options, Permit, Purpose, ReadError, Refused, Ticket,
+};
+use handoff_log::segments::Segments;
+use handoff_store_embedded::{Loading, open_journal};
+use handoff_streams::Streams;
+use handoff_types::{Entropy, Limits, Now, Position, Room, Sequence, Steady, Wall};
+use tokio::sync::watch;
+
+use super::{Parts, StreamsRoom, Work};
+use crate::clock::Clock;
+use crate::dice::Dice;
+use crate::runtime::{Checkpoints, Watermark};
+use crate::settings;
+
+/// What time it is. It stays so: what is due is never delivered.
+pub(super) const NOW: Now = Now { wall: Wall(1_000_000_000), steady: Steady(0) };
+
+pub(super) struct Bench {
+    pub(super) room: StreamsRoom,
+    pub(super) work: Work,
+    pub(super) journal: Arc<Tight>,
+}
+
+impl Bench {
+    pub(super) async fn start() -> Self {
+        let limits = Limits { journal_file_bytes: 4 << 20, ..Limits::default() };
+        let entropy = Entropy(7);
+        let directory = Directory::open(Arc::new(Memory::new()), entropy).unwrap();
+        let mut loading = Loading::<Streams>::begin(&directory).unwrap();
+        let options = Options { limits: limits.clone(), directory: directory.id, entropy };
+        let (opened, ..) = open_journal(&directory, options, &mut [&mut loading]).unwrap();
+        let inline = Inline::start(opened);
+        inline.commit().unwrap();
+        let journal = Arc::new(Tight::over(inline));
+        let segments = Segments::open(Arc::clone(&directory.disk), (&limits).into()).unwrap();
+        let host = loading.into_host(Arc::clone(&journal) as _, Arc::new(segments));
+        let (room, mut work) = StreamsRoom::start(Parts {
+            host,
+            checkpoints: Checkpoints::new(directory, &settings::Log::default()),
+            clock: Clock::told(NOW).0,
+            dice: Dice::seeded(Entropy(1)),
+            settings: settings::Streams::default(),
+            watermark: Watermark::new(&std::env::temp_dir(), Some(0)).unwrap(),
+        })
+        .unwrap();
+        work.resumed().await;
+        Self { room, work, journal }
+    }
+}
+
+/// A journal that commits by itself, and has no space for anything new while it is full.
+#[derive(Debug)]
+pub(super) struct Tight {
+    inline: Inline,
+    full: AtomicBool,
+    /// How often it said so.
+    refused: watch::Sender<usize>,
+}
+
+impl Tight {
+    fn over(inline: Inline) -> Self {
+        Self { inline, full: AtomicBool::new(false), refused: watch::Sender::new(0) }
+    }
+
+    pub(super) fn set_full(&self, full: bool) {
+        self.full.store(full, Ordering::Release);
+    }
+
+    /// Waits until it has refused something once more.
+    pub(super) async fn refuses(&self) {
+        let mut refused = self.refused.subscribe();
+        refused.mark_unchanged();
+        refused.changed().await.unwrap();
+    }
+}
+
+impl Journal for Tight {
+    fn admit(&self, room: Room, bytes: u64, purpose: Purpose) -> Result<Permit, Refused> {
+        if purpose == Purpose::Accept && self.full.load(Ordering::Acquire) {
+            self.refused.send_modify(|count| *count += 1);
+            return Err(Refused::Full { free: 0, reserve: 1 });
+        }
+        self.inline.admit(room, bytes, purpose)
+    }
+
+    fn append(&self, permit: Permit, entry: Entry) -> (Sequence, Ticket) {
+        let appended = self.inline.append(permit, entry);
+        self.inline.commit().unwrap();
+        appended
+    }
+
+    fn barrier(&self, room: Room) -> Ticket {
+        self.inline.barrier(room)
+    }
+
+    fn body(&self, at: BodyAt) -> Result<Bytes, ReadError> {
+        self.inline.body(at)
+    }
+
+    fn trim(&self, room: Room, below: Position) {
+        self.inline.trim(room, below);
+    }
+
+    fn durable(&self) -> Position {
+        self.inline.durable()
+    }
+}
