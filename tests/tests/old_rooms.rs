@@ -11,6 +11,7 @@
 use handoff_tests::fixture::copy;
 use handoff_tests::http::Http;
 use handoff_tests::place::Place;
+use handoff_tests::prey::Lair;
 use handoff_tests::served::{PATIENCE, Served, lair};
 use handoff_tests::workspace;
 use serde_json::{Value, json};
@@ -46,16 +47,23 @@ const EVENTS: [&str; 7] = [
     r#"8 ["last"] 2592000000.0 -1 behind the checkpoint"#,
 ];
 
+/// A copy of a fixture, and how a server is started on it.
+fn copied(fixture: &str, place: &Place) -> Lair {
+    let fixture = workspace::root().join("fixtures/rooms").join(fixture).join("data");
+    copy(&fixture, &place.path().join("data")).unwrap();
+    let small = [
+        "log.journal_bytes_max=1MiB",
+        "log.journal_file_bytes=256KiB",
+        "log.journal_reserve_bytes=64KiB",
+        "log.change_bytes_max=128KiB",
+    ];
+    small.iter().fold(lair(place.path()), |lair, set| lair.with(&format!("--set={set}")))
+}
+
 #[test]
 fn events_and_tokens_from_before_events_were_published_are_there_and_go_on() {
     let place = Place::temporary().expect("the temporary directory takes files");
-    let fixture = workspace::root().join("fixtures/rooms/1-events-and-house/data");
-    copy(&fixture, &place.path().join("data")).unwrap();
-    let small = ["journal_bytes_max=1MiB", "journal_file_bytes=256KiB"];
-    let lair = lair(place.path());
-    let lair = small.iter().fold(lair, |lair, set| lair.with(&format!("--set=log.{set}")));
-    let lair = lair.with("--set=log.journal_reserve_bytes=64KiB");
-    let lair = lair.with("--set=log.change_bytes_max=128KiB");
+    let lair = copied("1-events-and-house", &place);
     for life in 0..2 {
         let served = Served::start(&lair).unwrap();
         let mut http = Http::connect(served.http, PATIENCE).unwrap();
@@ -76,4 +84,188 @@ fn events_and_tokens_from_before_events_were_published_are_there_and_go_on() {
         assert_eq!(registered["id"], 9 + life);
         served.stop().unwrap();
     }
+}
+
+/// The messages of a partition, one line each, and what else the page says.
+fn messages(http: &mut Http, topic: &str, partition: u32) -> (Vec<String>, Value) {
+    let path = format!("/v1/streams/topics/{topic}/partitions/{partition}/messages?limit=1000");
+    let mut page = ask(http, "GET", &path, None);
+    let line = |message: &Value| {
+        let payload = match message["payload"].as_str() {
+            Some(text) => text.chars().take(40).collect(),
+            None => message["payload"].to_string(),
+        };
+        let mut line = format!("{} {payload}", message["offset"]);
+        for (mark, field) in [("@", "key"), ("#", "headers")] {
+            if let Some(value) = message.get(field) {
+                line += &format!(" {mark}{value}");
+            }
+        }
+        line
+    };
+    let lines = page["messages"].as_array().unwrap().iter().map(line).collect();
+    page.as_object_mut()
+        .unwrap()
+        .retain(|field, _| ["start", "end", "corrupt"].contains(&&**field));
+    (lines, page)
+}
+
+const ORDERS: [&[&str]; 3] = [
+    &[
+        r##"0 order 1 @"customer-1" #{"kind":"order"}"##,
+        r##"1 order 6 @"customer-1" #{"kind":"order"}"##,
+        r##"2 order 11 @"customer-1" #{"kind":"order"}"##,
+    ],
+    &[
+        r##"0 order 0 @"customer-0" #{"kind":"order"}"##,
+        r##"1 order 3 @"customer-3" #{"kind":"order"}"##,
+        r##"2 order 4 @"customer-4" #{"kind":"order"}"##,
+        r##"3 order 5 @"customer-0" #{"kind":"order"}"##,
+        r##"4 order 8 @"customer-3" #{"kind":"order"}"##,
+        r##"5 order 9 @"customer-4" #{"kind":"order"}"##,
+        r##"6 order 10 @"customer-0" #{"kind":"order"}"##,
+        r##"7 {"base64":"AP8BAg=="}"##,
+        "8 scoped",
+        r##"9 behind the checkpoint @"customer-0""##,
+    ],
+    &[
+        r##"0 order 2 @"customer-2" #{"kind":"order"}"##,
+        r##"1 order 7 @"customer-2" #{"kind":"order"}"##,
+        "2 a",
+        "3 b",
+        "4 h",
+        "5 c",
+        "6 i",
+    ],
+];
+
+/// Everything that `2-streams` holds, but for the partition that is damaged in its twin.
+fn check_streams(http: &mut Http) {
+    for (partition, expected) in (0..).zip(ORDERS) {
+        let (found, page) = messages(http, "orders", partition);
+        assert_eq!(found, expected);
+        assert_eq!(page, json!({"start": 0, "end": expected.len()}));
+    }
+    let since = "/v1/streams/topics/orders/partitions/0/messages?time=2026-11-16T09:20:59.080Z";
+    let later = ask(http, "GET", since, None);
+    assert_eq!(later["messages"].as_array().unwrap().len(), 2, "0 is of 09:20:59.079");
+    assert_eq!(messages(http, "packed", 1).0, ["0 scoped"]);
+    let kept = |n: u64, letter: &str| format!("{n} {n} {}", letter.repeat(38));
+    let (short, page) = messages(http, "short", 0);
+    assert_eq!((short, page), (vec![kept(8, "x")], json!({"start": 8, "end": 9})));
+    let trimmed = http.ask("GET", "/v1/streams/topics/short/partitions/0/messages?offset=3", None);
+    assert_eq!(trimmed.unwrap().json().unwrap()["code"], "log.trimmed");
+    let long: Vec<String> = (0..5).map(|n| kept(n, "y")).collect();
+    assert_eq!(messages(http, "long", 0).0, long);
+    assert_eq!(messages(http, "later", 0).0, ["0 at once"]);
+    assert_eq!(messages(http, "grown", 3).0, ["0 in a partition that came later"]);
+    assert_eq!(messages(http, "grown", 1).0, [""; 0]);
+
+    let topics = ask(http, "GET", "/v1/streams/topics", None);
+    let line = |topic: &Value| {
+        let settings = ["partitions", "retentionMs", "retentionBytes", "durability", "compression"];
+        let settings = settings.map(|setting| topic[setting].to_string()).join(" ");
+        format!("{} {} {settings}", topic["name"], topic["id"])
+    };
+    let topics: Vec<String> = topics["topics"].as_array().unwrap().iter().map(line).collect();
+    assert_eq!(topics, TOPICS);
+
+    let scheduled = ask(http, "GET", "/v1/streams/topics/later/scheduled", None);
+    assert_eq!(
+        scheduled["scheduled"],
+        json!([
+            {"id": NEW_CENTURY, "deliverAt": "2100-01-01T00:00:00Z", "key": "k", "bytes": 12},
+            {"id": SECOND_DAY, "deliverAt": "2100-01-02T00:00:00Z", "bytes": 10},
+        ])
+    );
+    let stats = ask(http, "GET", "/v1/streams/stats", None);
+    assert_eq!((&stats["partitions"], &stats["producers"]), (&json!(12), &json!(2)));
+}
+
+const TOPICS: [&str; 6] = [
+    r#""grown" 7 4 null null "fsync" "none""#,
+    r#""later" 4 1 null null "fsync" "none""#,
+    r#""long" 6 1 null null "os" "none""#,
+    r#""orders" 1 3 null null "fsync" "none""#,
+    r#""packed" 2 2 null null "fsync" "zstd""#,
+    r#""short" 3 1 null 1 "fsync" "none""#,
+];
+
+const NEW_CENTURY: &str = "3be2ca4a207ae3bb53ceaf47cedb63e5";
+const SECOND_DAY: &str = "8eb8fafa8c51a3fe95fbdf04809b9bd0";
+
+/// The producer whose sequences 1, 2, 8, 3 and 9 were stored, in this order.
+const TILL: &str = "6f1c2d3e-4a5b-4c6d-8e7f-0123456789ab";
+/// The one that counts per topic: 0 in `orders`, 10 in `packed`.
+const SCOPED: &str = "00000000-0000-4000-8000-000000000001";
+
+fn packed(numbers: std::ops::Range<u64>) -> Vec<String> {
+    numbers.map(|n| format!("{n} message {n} of many that are much alike")).collect()
+}
+
+#[test]
+fn topics_of_the_version_that_brought_them_are_there_and_go_on() {
+    let place = Place::temporary().expect("the temporary directory takes files");
+    let lair = copied("2-streams", &place);
+    for life in 0..2 {
+        let served = Served::start(&lair).unwrap();
+        let mut http = Http::connect(served.http, PATIENCE).unwrap();
+        check_streams(&mut http);
+        let (found, page) = messages(&mut http, "packed", 0);
+        let mut expected = packed(0..60);
+        expected.push("60 behind the checkpoint".to_owned());
+        expected.extend((0..life).map(|n| format!("{} new", 61 + n)));
+        assert_eq!((found, page), (expected, json!({"start": 0, "end": 61 + life})));
+
+        let mut produce = |topic: &str, producer: &str, sequence: u64, payload: &str| {
+            let partition = if topic == "orders" { 2 } else { 0 };
+            let body = json!({"version": 1, "producer": producer, "sequence": sequence,
+                "messages": [{"payload": payload, "partition": partition}]});
+            let path = format!("/v1/streams/topics/{topic}/messages");
+            ask(&mut http, "POST", &path, Some(&body))
+        };
+        for (sequence, payload, offset) in [(1, "a", 2), (8, "h", 4), (3, "c", 5), (9, "i", 6)] {
+            let again = produce("orders", TILL, sequence, payload);
+            let expected = json!([{"status": "duplicate", "partition": 2, "offset": offset}]);
+            assert_eq!(again["results"], expected);
+        }
+        let late = produce("packed", SCOPED, 11 + life, "new");
+        assert_eq!(late["results"][0]["status"], "stored");
+        let again = json!({"version": 1, "producer": SCOPED});
+        let known = ask(&mut http, "POST", "/v1/streams/producers", Some(&again));
+        assert_eq!(known["last"], json!({"orders": 0, "packed": 11 + life}));
+        let again = json!({"version": 1, "producer": TILL});
+        let known = ask(&mut http, "POST", "/v1/streams/producers", Some(&again));
+        assert_eq!(known["lastSequence"], 9);
+        served.stop().unwrap();
+    }
+
+    let served = Served::start(&lair).unwrap();
+    let mut http = Http::connect(served.http, PATIENCE).unwrap();
+    let gap = json!({"version": 1, "producer": TILL, "sequence": 4,
+        "messages": [{"payload": "d", "partition": 2}]});
+    let late = ask(&mut http, "POST", "/v1/streams/topics/orders/messages", Some(&gap));
+    assert_eq!(late["results"][0]["status"], "stored_late", "4 to 7 are still known to be missing");
+    let cancel = format!("/v1/streams/scheduled/{NEW_CENTURY}");
+    ask(&mut http, "DELETE", &cancel, None);
+    let name = json!({"version": 1, "name": "gone", "partitions": 1});
+    let made = ask(&mut http, "POST", "/v1/streams/topics", Some(&name));
+    assert_eq!(made["topic"]["id"], 8, "no number is given twice");
+    assert_eq!(messages(&mut http, "gone", 0).0, [""; 0]);
+    served.stop().unwrap();
+}
+
+#[test]
+fn one_flipped_bit_in_a_segment_costs_one_batch() {
+    let place = Place::temporary().expect("the temporary directory takes files");
+    let lair = copied("2-streams-flipped-bit", &place);
+    let served = Served::start(&lair).unwrap();
+    let mut http = Http::connect(served.http, PATIENCE).unwrap();
+    check_streams(&mut http);
+    let (found, page) = messages(&mut http, "packed", 0);
+    let mut expected = packed(40..60);
+    expected.push("60 behind the checkpoint".to_owned());
+    assert_eq!(found, expected);
+    assert_eq!(page, json!({"start": 0, "end": 61, "corrupt": [{"from": 0, "to": 39}]}));
+    served.stop().unwrap();
 }
