@@ -17,8 +17,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use handoff_log::disk::{Call, Calls, Disk, Faulty, File, Memory, Open};
 use handoff_log::journal::{
-    BodyAt, Entry, Inline, Journal, LostRecords, Options, Purpose, ReadError, Recovery, Refused,
-    Replayed, Report, Start, Threaded, Ticket, excused, repair,
+    Ahead, BodyAt, Entry, Inline, Journal, LostRecords, Options, Purpose, ReadError, Recovery,
+    Refused, Replayed, Report, Start, Threaded, Ticket, excused, repair,
 };
 use handoff_types::{Limits, Now, Position, Room, Sequence};
 use journal_model::{entry, options};
@@ -605,6 +605,29 @@ fn a_tail_full_of_plausible_headers_is_classified_all_the_same() {
     flip(&memory, FIRST_FILE, BLOCK + 700);
     let (_, found, report) = open(&disk, large, Start::default());
     assert_eq!((found.len(), report.damage), (0, vec![]));
+}
+
+#[test]
+fn damage_in_what_was_read_ahead_costs_the_record_it_hits() {
+    let memory = Memory::new();
+    let disk: Arc<dyn Disk> = Arc::new(memory.clone());
+    let (journal, ..) = open(&disk, options(1), Start::default());
+    let mut positions = Vec::new();
+    for n in 0..3 {
+        let body = Bytes::from(vec![n; 100]);
+        let entry = Entry { bodies: vec![body], ..entry(Room::Events, b"x") };
+        let permit = journal.admit(Room::Events, entry.bytes(), Purpose::Accept).unwrap();
+        let (_, ticket) = journal.append(permit, entry);
+        journal.commit().unwrap();
+        positions.push(ticket.outcome().unwrap().unwrap().position);
+    }
+    flip(&memory, FIRST_FILE, BLOCK * 2 + 192 + 24 + 60);
+    let mut ahead = Ahead::default();
+    let mut read = |nth: usize| journal.bodies_ahead(positions[nth], &mut ahead);
+    assert_eq!(read(0).unwrap(), [vec![0; 100]]);
+    assert!(matches!(read(1), Err(ReadError::Corrupt(_))));
+    assert_eq!(read(2).unwrap(), [vec![2; 100]]);
+    assert_eq!(read(0).unwrap(), [vec![0; 100]], "going back reads again");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use handoff_log::disk::Disk;
 use handoff_log::journal::{
-    BodyAt, Entry, Inline, Journal, Options, Purpose, Recovery, Report, Start, Ticket,
+    Ahead, BodyAt, Entry, Inline, Journal, Options, Purpose, Recovery, Report, Start, Ticket,
 };
 use handoff_types::entropy::mix;
 use handoff_types::{Entropy, Limits, Now, Position, Room, Sequence, Steady, Wall};
@@ -224,6 +224,7 @@ impl Model {
                 model.appended.len()
             ));
         }
+        let mut ahead = Ahead::default();
         for (appended, found) in model.appended[from..].iter().zip(found) {
             if appended.sequence != found.sequence.0 || appended.change != found.change {
                 return Err(format!("{room}: entry {} differs", appended.sequence));
@@ -234,6 +235,10 @@ impl Model {
                 if journal.body(at).map_err(|error| error.to_string())? != *body {
                     return Err(format!("{room}: body {index} of {} differs", appended.sequence));
                 }
+            }
+            let bodies = journal.bodies_ahead(found.position, &mut ahead);
+            if bodies.map_err(|error| error.to_string())? != appended.bodies {
+                return Err(format!("{room}: {} read ahead differs", appended.sequence));
             }
         }
         model.appended.truncate(total);
