@@ -289,7 +289,7 @@ impl Server {
         let data_dir = &self.settings.server.data_dir;
         let watermark = Watermark::new(data_dir, self.settings.server.disk_free_min)
             .map_err(|fault| StartError::System { what: "how full the disk is", fault })?;
-        self.metrics.watch_log(&journal);
+        self.metrics.watch_log(&journal, &clock);
         self.metrics.watch_disk({
             let watermark = Arc::clone(&watermark);
             move || Some(watermark.space())

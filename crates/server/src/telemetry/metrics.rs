@@ -5,10 +5,13 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use handoff_log::journal::Threaded;
+use handoff_log::journal::{SYNC_BOUNDS_MICROS, Stats as LogStats, Threaded};
 use handoff_types::Room;
 use prometheus_client::encoding::text::{encode_eof, encode_registry};
-use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
+use prometheus_client::encoding::{
+    EncodeLabelSet, EncodeLabelValue, EncodeMetric, LabelValueEncoder, MetricEncoder, NoLabelSet,
+};
+use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
@@ -19,6 +22,7 @@ use tokio::time::Instant;
 
 use super::names::{self, Named};
 use super::process::Process;
+use crate::clock::Clock;
 use crate::rooms::events::{EventsRoom, Stats};
 use crate::rooms::streams::{self, StreamsRoom};
 
@@ -43,7 +47,7 @@ pub struct Metrics {
     streams: StreamMetrics,
     notified: Counter,
     lateness: Histogram,
-    log: OnceLock<Weak<Threaded>>,
+    log: OnceLock<(Weak<Threaded>, Clock)>,
     disk: OnceLock<DiskProbe>,
 }
 
@@ -207,9 +211,10 @@ impl Metrics {
         self.begun.elapsed()
     }
 
-    /// Shows what this journal does. It is not kept alive by being watched; a second is ignored.
-    pub fn watch_log(&self, journal: &Arc<Threaded>) {
-        self.log.get_or_init(|| Arc::downgrade(journal));
+    /// Shows what this journal does, whose rooms have this clock. It is not kept alive by being
+    /// watched; a second is ignored.
+    pub fn watch_log(&self, journal: &Arc<Threaded>, clock: &Clock) {
+        self.log.get_or_init(|| (Arc::downgrade(journal), clock.clone()));
     }
 
     /// Shows how full the disk is. Asked at every scrape, so it must not wait; a second is
@@ -258,8 +263,10 @@ impl Metrics {
         if let Some(stats) = streams {
             put_streams(seen, stats);
         }
-        if let Some(journal) = self.log.get().and_then(Weak::upgrade) {
-            put_log(seen, &journal);
+        if let Some((journal, clock)) = self.log.get()
+            && let Some(journal) = journal.upgrade()
+        {
+            put_log(seen, &journal, clock);
         }
         if let Some(disk) = self.disk() {
             put(seen, names::DISK_FREE, gauge(disk.free));
@@ -360,13 +367,14 @@ fn put_streams(seen: &mut Registry, stats: streams::Stats) {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "an average is rounded anyway")]
-fn put_log(seen: &mut Registry, journal: &Threaded) {
+fn put_log(seen: &mut Registry, journal: &Threaded, clock: &Clock) {
     let stats = journal.stats();
-    let seconds = Duration::from_micros(stats.sync_micros).as_secs_f64();
     put(seen, names::LOG_ROUNDS, ConstCounter::new(stats.rounds));
     put(seen, names::LOG_RECORDS, ConstCounter::new(stats.records));
     put(seen, names::LOG_BYTES, ConstCounter::new(stats.bytes));
-    put(seen, names::LOG_SYNC_SECONDS, ConstCounter::new(seconds));
+    put(seen, names::LOG_SYNC_SECONDS, SyncTimes(stats));
+    let oldest = journal.oldest_waiting().map_or(0, |oldest| clock.steady().since(oldest).0);
+    put(seen, names::LOG_OLDEST, ConstGauge::new(Duration::from_micros(oldest).as_secs_f64()));
     put(seen, names::LOG_CONTINUATIONS, ConstCounter::new(stats.continuations));
     let average = stats.records as f64 / stats.rounds.max(1) as f64;
     put(seen, names::LOG_RECORDS_PER_SYNC, ConstGauge::new(average));
@@ -378,14 +386,44 @@ fn put_log(seen: &mut Registry, journal: &Threaded) {
     put(seen, names::LOG_WAITING, waiting);
 }
 
+/// What the journal has counted of its syncs, as a histogram.
+#[derive(Debug)]
+struct SyncTimes(LogStats);
+
+impl EncodeMetric for SyncTimes {
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
+        let Self(LogStats { sync_micros, sync_times, .. }) = self;
+        let seconds = |micros: u64| Duration::from_micros(micros).as_secs_f64();
+        let bounds = SYNC_BOUNDS_MICROS.into_iter().map(seconds).chain([f64::INFINITY]);
+        let buckets: Vec<(f64, u64)> = bounds.zip(sync_times.iter().copied()).collect();
+        // Not the rounds, of which one more may have been counted meanwhile.
+        let count = sync_times.iter().sum();
+        encoder.encode_histogram::<NoLabelSet>(seconds(*sync_micros), count, &buckets, None)
+    }
+
+    fn metric_type(&self) -> MetricType {
+        MetricType::Histogram
+    }
+}
+
 fn gauge(value: u64) -> ConstGauge<u64> {
     ConstGauge::new(value)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{DiskSpace, Metrics, RequestLabels};
+    use std::sync::Arc;
     use std::time::Duration;
+
+    use bytes::Bytes;
+    use handoff_log::directory::Directory;
+    use handoff_log::disk::{Call, Calls, Faulty, Memory};
+    use handoff_log::journal::{Entry, Journal, Options, Purpose, Threaded};
+    use handoff_store_embedded::open_journal;
+    use handoff_types::{Entropy, Limits, Now, Room, Span};
+
+    use super::{DiskSpace, Metrics, RequestLabels};
+    use crate::clock::Clock;
 
     fn lines(text: &str) -> Vec<&str> {
         text.lines().filter(|line| !line.starts_with('#')).collect()
@@ -411,6 +449,44 @@ mod tests {
             assert!(lines.contains(&line), "{line}\nis not in\n{text}");
         }
         assert!(text.ends_with("# EOF\n"));
+    }
+
+    #[tokio::test]
+    async fn a_record_that_the_disk_does_not_take_grows_old() {
+        let (disk, faults) = Faulty::new(Arc::new(Memory::new()));
+        let directory = Directory::open(Arc::new(disk), Entropy(7)).unwrap();
+        let limits = Limits { journal_file_bytes: 256 << 10, ..Limits::default() };
+        let options = Options { limits, directory: directory.id, entropy: Entropy(7) };
+        let (opened, ..) = open_journal(&directory, options, &mut []).unwrap();
+        let journal = Arc::new(Threaded::start(opened).unwrap());
+        let (clock, hands) = Clock::told(Now::default());
+        let metrics = Metrics::new("1");
+        metrics.watch_log(&journal, &clock);
+        let oldest = async |age: &str| {
+            let (text, line) = (metrics.scrape(None, None).await, "oldest_unsynced_seconds");
+            let line = format!("handoff_log_{line} {age}");
+            assert!(lines(&text).contains(&&*line), "{line}\nis not in\n{text}");
+        };
+        oldest("0.0").await;
+
+        faults.fail_all(Calls::Only(Call::Sync));
+        let permit = journal.admit(Room::Events, 16, Purpose::Accept).unwrap();
+        let entry = Entry {
+            room: Room::Events,
+            now: clock.now(),
+            change: Bytes::from_static(b"change"),
+            bodies: Vec::new(),
+        };
+        let (_, ticket) = journal.append(permit, entry);
+        oldest("0.0").await;
+        hands.pass(Span::from_millis(2_500));
+        oldest("2.5").await;
+
+        faults.clear();
+        ticket.wait().unwrap();
+        oldest("0.0").await;
+        let text = metrics.scrape(None, None).await;
+        assert!(lines(&text).contains(&"handoff_log_fsync_seconds_count 1"), "{text}");
     }
 
     #[tokio::test]

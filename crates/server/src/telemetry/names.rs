@@ -132,9 +132,14 @@ pub const LOG_RECORDS: Named = ("handoff_log_records", "records made durable");
 /// Counter.
 pub const LOG_BYTES: Named =
     ("handoff_log_bytes", "bytes written to the journal, padding included");
-/// Counter.
+/// Histogram.
 pub const LOG_SYNC_SECONDS: Named =
-    ("handoff_log_fsync_seconds", "time spent in writing and syncing the journal");
+    ("handoff_log_fsync_seconds", "time a round's write and sync of the journal took");
+/// Gauge.
+pub const LOG_OLDEST: Named = (
+    "handoff_log_oldest_unsynced_seconds",
+    "age of the oldest record that is not durable yet; 0 if all are",
+);
 /// Counter.
 pub const LOG_CONTINUATIONS: Named = (
     "handoff_log_continuations",

@@ -43,7 +43,12 @@ async fn figures_of_rooms_and_journal_are_scraped() {
     assert_eq!(figure("handoff_events_registered_total "), 1.0);
     assert!(figure("handoff_log_rounds_total ") >= 1.0);
     assert!(figure("handoff_log_records_total ") >= 1.0);
-    assert!(figure("handoff_log_fsync_seconds_total ") > 0.0);
+    assert!(figure("handoff_log_records_per_sync ") >= 1.0);
+    assert!(figure("handoff_log_fsync_seconds_sum ") > 0.0);
+    let syncs = figure("handoff_log_fsync_seconds_count ");
+    assert!(syncs >= 1.0 && syncs == figure("handoff_log_fsync_seconds_bucket{le=\"+Inf\"} "));
+    assert!(figure("handoff_log_fsync_seconds_bucket{le=\"0.00005\"} ") <= syncs);
+    assert_eq!(figure("handoff_log_oldest_unsynced_seconds "), 0.0, "the answer waited for it");
     assert_eq!(figure("handoff_log_waiting_bytes{room=\"events\"} "), 0.0);
     assert!(figure("handoff_disk_free_bytes ") > 0.0);
     assert!(figure("process_resident_memory_bytes ") > 1e6);

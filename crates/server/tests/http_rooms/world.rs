@@ -74,7 +74,7 @@ impl World {
         readiness.set_room(Room::House, house.status());
         readiness.set_room(Room::Events, events.status());
         let metrics = Arc::new(Metrics::new("9.9.9"));
-        metrics.watch_log(&journal);
+        metrics.watch_log(&journal, &clock);
         let free_min = settings.server.disk_free_min;
         let watermark = Watermark::new(directory.path(), free_min).unwrap();
         metrics.watch_disk({
