@@ -62,8 +62,12 @@ impl Visitor {
         admit(door, headers).map(|_| Self)
     }
 
-    /// Lets somebody see figures of all there is.
+    /// Lets somebody see figures of all there is. Without locks there is nothing to wait for: the
+    /// figures of a start are worth seeing.
     pub(super) fn admit_to_figures(door: &Door, headers: &HeaderMap) -> Result<Self, Problem> {
+        if !door.app.auth {
+            return expect_at_home(headers).map(|()| Self);
+        }
         let (_, caller) = admit(door, headers)?;
         let sees_a_room = |room| caller.sight(room) == Some(Sight::All);
         if Room::ALL.into_iter().any(sees_a_room) {
@@ -160,13 +164,21 @@ fn admit<'a>(door: &'a Door, headers: &HeaderMap) -> Result<(&'a Rooms, Caller),
     if door.app.auth && rooms.house.is_none() {
         return Err(Problem::closed(&door.app, Room::House));
     }
-    if !door.app.auth && !is_at_home(headers) {
-        let detail = "without tokens this server answers only by its address or as localhost";
-        return Err(Problem::new(Code::ForeignHost, detail));
+    if !door.app.auth {
+        expect_at_home(headers)?;
     }
     let admitted = rooms.gate.admit(bearer(headers));
     let caller = admitted.map_err(|denied| Problem::new(denied.code(), denied.to_string()))?;
     Ok((rooms, caller))
+}
+
+/// Refuses what was sent to somebody else. Only tokens can tell a friend by any other name.
+fn expect_at_home(headers: &HeaderMap) -> Result<(), Problem> {
+    if is_at_home(headers) {
+        return Ok(());
+    }
+    let detail = "without tokens this server answers only by its address or as localhost";
+    Err(Problem::new(Code::ForeignHost, detail))
 }
 
 /// Whether a request was sent to an address, or to this machine by its own name. A page of another
