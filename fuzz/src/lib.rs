@@ -9,6 +9,7 @@
 pub mod checkpoint;
 pub mod edits;
 pub mod journal;
+pub mod messagepack;
 pub mod rooms;
 pub mod segments;
 pub mod sevent;

@@ -19,6 +19,17 @@ use crate::http::nearest::nearest;
 use crate::http::problem::Problem;
 use crate::http::stamp::read_stamp;
 
+impl From<Bad> for Problem {
+    fn from(bad: Bad) -> Self {
+        match bad {
+            Bad::Malformed(words) => {
+                Self::new(Code::RequestMalformed, format!("the body is no MessagePack: {words}"))
+            }
+            Bad::Invalid(words) => Self::new(Code::RequestInvalid, words),
+        }
+    }
+}
+
 /// Messages of one request, whatever the configuration allows: what is read of a body is bounded
 /// before it is looked at.
 pub(super) const MESSAGES_MAX: usize = 100_000;

@@ -6,13 +6,12 @@
 //! * Every announced length is compared with what is left before anything is done with it: an
 //!   element takes at least one byte.
 //! * Values are nested at most [`DEPTH_MAX`] deep.
+//! * Nothing of this crate is named here: `fuzz/` takes this file as it is, and the server with all
+//!   that it stands on need not be built for it.
 
 use bytes::Bytes;
-use handoff_types::Code;
 use rmp::Marker;
 use serde_json::{Map, Number, Value};
-
-use crate::http::problem::Problem;
 
 /// How deep values may be nested.
 const DEPTH_MAX: usize = 32;
@@ -24,17 +23,6 @@ pub(super) enum Bad {
     Malformed(String),
     /// It is, and not what was expected.
     Invalid(String),
-}
-
-impl From<Bad> for Problem {
-    fn from(bad: Bad) -> Self {
-        match bad {
-            Bad::Malformed(words) => {
-                Self::new(Code::RequestMalformed, format!("the body is no MessagePack: {words}"))
-            }
-            Bad::Invalid(words) => Self::new(Code::RequestInvalid, words),
-        }
-    }
 }
 
 pub(super) fn invalid<T>(words: impl Into<String>) -> Result<T, Bad> {
