@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use handoff_log::segments::Lane;
 use handoff_streams::{
-    Change, Key, PartitionId, State, Streams, decode_aggregate, decode_change, encode_aggregate,
-    encode_change,
+    Aggregate, Change, Key, PartitionId, State, Streams, decode_aggregate, decode_change,
+    encode_aggregate, encode_change,
 };
 use handoff_types::Room;
 
@@ -64,6 +64,12 @@ impl Persist for Streams {
         while !snapshot.is_empty() {
             let (key, aggregate, rest) =
                 decode_aggregate(snapshot).map_err(|bad| Undecodable(bad.0))?;
+            // Whose partitions would they be?
+            if let Aggregate::Topic(topic) = &aggregate
+                && state.topic_by_id(topic.id).is_some_and(|known| known.name != topic.name)
+            {
+                return Err(Undecodable(format!("two topics have the number {}", topic.id.0)));
+            }
             state.put(&key, Some(aggregate));
             snapshot = rest;
         }

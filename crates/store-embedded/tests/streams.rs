@@ -9,10 +9,11 @@ use handoff_log::directory::Directory;
 use handoff_log::disk::{Disk, Memory};
 use handoff_log::journal::{Inline, Options, Purpose};
 use handoff_log::segments::{Lane, Read, Segments};
-use handoff_store_embedded::{Checkpointing, Host, Loading, Progress, open_journal};
+use handoff_store_embedded::{Checkpointing, Host, Loading, Persist, Progress, open_journal};
 use handoff_streams::{
-    Bounds, Command, Compression, Durability, Message, PartitionId, Produce, ProducerId, Reply,
-    Streams, TopicName, TopicSettings, TopicSpec, batch,
+    Aggregate, Bounds, Command, Compression, Durability, Key, Message, PartitionId, Produce,
+    ProducerId, Reply, State, Streams, Topic, TopicId, TopicName, TopicSettings, TopicSpec, batch,
+    encode_aggregate,
 };
 use handoff_types::{Entropy, Limits, Now, Span, Steady, Wall};
 
@@ -168,6 +169,32 @@ fn a_checkpoint_holds_the_whole_state_whatever_the_size_of_its_chunks() {
         assert_eq!(again.host.state(), server.host.state(), "chunks of {chunk_bytes}");
         assert_eq!(again.host.state().counts().scheduled, 1);
     }
+}
+
+/// Which of them a number meant then depended on the order they stood in.
+#[test]
+fn a_chunk_in_which_two_topics_have_one_number_is_refused() {
+    let made = |name: &str, id| {
+        let settings = TopicSettings {
+            retention: None,
+            retention_bytes: None,
+            durability: Durability::Fsync,
+            compression: Compression::None,
+        };
+        let created = Wall::default();
+        Topic { id: TopicId(id), name: topic(name), partitions: 1, settings, created }
+    };
+    let restored = |topics: &[Topic]| {
+        let mut chunk = Vec::new();
+        for topic in topics {
+            let key = Key::Topic(topic.name.clone());
+            encode_aggregate(&key, &Aggregate::Topic(topic.clone()), &mut chunk);
+        }
+        <Streams as Persist>::restore(&mut State::default(), &chunk)
+    };
+    assert_eq!(restored(&[made("a", 3), made("b", 4), made("a", 3)]), Ok(()));
+    let refused = restored(&[made("b", 3), made("a", 3)]).unwrap_err();
+    assert_eq!(refused.to_string(), "two topics have the number 3");
 }
 
 /// Ten thousand partitions make one change of some hundred KiB, and it is admitted as such.
