@@ -74,14 +74,14 @@ mod tests {
     use super::{Alarms, Late};
     use std::future::{pending, ready};
     use std::time::Duration;
-    use tokio::time::{Instant, sleep};
+    use tokio::time::{Instant, advance};
 
     #[tokio::test(start_paused = true)]
     async fn an_alarm_rings_for_each_who_sets_it_at_its_own_time() {
         let (alarms, begun) = (Alarms::default(), Instant::now());
         let after = |secs| begun + Duration::from_secs(secs);
         assert_eq!(alarms.set(after(5)).before(ready(7)).await, Ok(7));
-        assert_eq!(alarms.set(after(5)).before(sleep(Duration::from_secs(1))).await, Ok(()));
+        assert_eq!(alarms.set(after(5)).before(advance(Duration::from_secs(1))).await, Ok(()));
         assert_eq!(alarms.set(after(9)).before(pending::<()>()).await, Err(Late));
         assert_eq!(begun.elapsed(), Duration::from_secs(9), "put off, it rings later");
         let (mut one, mut other) = (alarms.set(after(12)), alarms.set(after(10)));
