@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use handoff_types::Wall;
 
+use crate::groups::GroupChange;
 use crate::{
     Key, PartitionId, Producer, ProducerId, Remembered, Scheduled, ScheduledId, Topic, TopicId,
     TopicName, TopicSettings,
@@ -74,6 +75,8 @@ pub enum Change {
     Scheduled(Box<Scheduled>),
     /// A message does not wait any more: it was delivered, cancelled, or its topic is gone.
     Unscheduled(ScheduledId),
+    /// Something of a group.
+    Group(GroupChange),
 }
 
 impl Change {
@@ -96,6 +99,7 @@ impl Change {
             }
             Self::Scheduled(scheduled) => Key::Scheduled(scheduled.id),
             Self::Unscheduled(id) => Key::Scheduled(*id),
+            Self::Group(change) => change.key(),
         }
     }
 }

@@ -17,6 +17,7 @@
 //!             13 sequences forgotten  │ GUID │ topic?
 //!             14 scheduled            │ scheduled
 //!             15 unscheduled          │ id u128
+//!             32 to 41 groups         │ see there
 //! aggregate   │ kind u8 │ …
 //!              1 counters             │ next topic
 //!              2 topic                │ topic
@@ -24,6 +25,7 @@
 //!              4 producer             │ GUID │ producer
 //!              5 sequences            │ GUID │ topic? │ sequences
 //!              6 scheduled            │ scheduled
+//!             32 to 35 groups         │ see there
 //!
 //! topic        │ id │ name │ partitions │ settings │ created signed
 //! settings     │ retention? │ retention bytes? │ durability u8: 0 fsync, 1 os
@@ -56,7 +58,7 @@ use thiserror::Error;
 use crate::{
     Aggregate, Change, Compression, Durability, Header, Key, Message, Partition, PartitionId,
     Place, Producer, ProducerId, Remembered, Scheduled, ScheduledId, Scope, Sequences, Topic,
-    TopicId, TopicName, TopicSettings,
+    TopicId, TopicName, TopicSettings, groups,
 };
 
 /// Bytes that are not what this version writes.
@@ -142,6 +144,7 @@ pub fn encode_change(change: &Change, out: &mut Vec<u8>) {
             out.byte(15);
             out.wide(id.0);
         }
+        Change::Group(change) => groups::codec::encode_change(change, &mut out),
     }
 }
 
@@ -184,7 +187,10 @@ pub fn decode_change(bytes: &[u8]) -> Result<(Change, &[u8]), Undecodable> {
         13 => Change::SequencesForgotten(front.guid()?, front.option(Front::topic_id)?),
         14 => Change::Scheduled(Box::new(front.scheduled()?)),
         15 => Change::Unscheduled(front.scheduled_id()?),
-        kind => return Err(Undecodable(format!("{kind} is no kind of change"))),
+        kind => match groups::codec::decode_change(kind, &mut front)? {
+            Some(change) => Change::Group(change),
+            None => return Err(Undecodable(format!("{kind} is no kind of change"))),
+        },
     };
     Ok((change, front.0))
 }
@@ -226,7 +232,10 @@ pub fn encode_aggregate(key: &Key, aggregate: &Aggregate, out: &mut Vec<u8>) {
             out.byte(6);
             out.scheduled(scheduled);
         }
-        _ => debug_assert!(false, "an aggregate is kept under a key of its kind"),
+        _ => {
+            let known = groups::codec::encode_aggregate(key, aggregate, &mut out);
+            debug_assert!(known, "an aggregate is kept under a key of its kind");
+        }
     }
 }
 
@@ -261,20 +270,23 @@ pub fn decode_aggregate(bytes: &[u8]) -> Result<(Key, Aggregate, &[u8]), Undecod
             let scheduled = Box::new(front.scheduled()?);
             (Key::Scheduled(scheduled.id), Aggregate::Scheduled(scheduled))
         }
-        kind => return Err(Undecodable(format!("{kind} is no kind of aggregate"))),
+        kind => match groups::codec::decode_aggregate(kind, &mut front)? {
+            Some(found) => found,
+            None => return Err(Undecodable(format!("{kind} is no kind of aggregate"))),
+        },
     };
     Ok((key, aggregate, front.0))
 }
 
 /// Puts one thing behind the other.
-struct Out<'a>(&'a mut Vec<u8>);
+pub(crate) struct Out<'a>(&'a mut Vec<u8>);
 
 impl Out<'_> {
-    fn byte(&mut self, byte: u8) {
+    pub(crate) fn byte(&mut self, byte: u8) {
         self.0.push(byte);
     }
 
-    fn number(&mut self, mut number: u64) {
+    pub(crate) fn number(&mut self, mut number: u64) {
         loop {
             let low = number.to_le_bytes()[0] & 0x7f;
             number >>= 7;
@@ -285,27 +297,31 @@ impl Out<'_> {
         }
     }
 
-    fn signed(&mut self, number: i64) {
+    pub(crate) fn signed(&mut self, number: i64) {
         self.number((number.cast_unsigned() << 1) ^ (number >> 63).cast_unsigned());
     }
 
-    fn wide(&mut self, number: u128) {
+    pub(crate) fn wide(&mut self, number: u128) {
         self.0.extend_from_slice(&number.to_le_bytes());
     }
 
-    fn bytes(&mut self, bytes: &[u8]) {
+    pub(crate) fn raw(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         self.number(bytes.len() as u64);
         self.0.extend_from_slice(bytes);
     }
 
-    fn option<T>(&mut self, some: Option<T>, put: impl FnOnce(&mut Self, T)) {
+    pub(crate) fn option<T>(&mut self, some: Option<T>, put: impl FnOnce(&mut Self, T)) {
         self.byte(some.is_some().into());
         if let Some(some) = some {
             put(self, some);
         }
     }
 
-    fn partition_id(&mut self, id: PartitionId) {
+    pub(crate) fn partition_id(&mut self, id: PartitionId) {
         self.number(id.topic.0.into());
         self.number(id.number.into());
     }
@@ -434,20 +450,20 @@ fn follows(before: &Remembered, one: &Remembered) -> bool {
 }
 
 /// Takes one thing after the other from the front of some bytes.
-struct Front<'a>(&'a [u8]);
+pub(crate) struct Front<'a>(&'a [u8]);
 
 impl<'a> Front<'a> {
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], Undecodable> {
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], Undecodable> {
         let (array, rest) = self.0.split_first_chunk().ok_or_else(short)?;
         self.0 = rest;
         Ok(*array)
     }
 
-    fn byte(&mut self) -> Result<u8, Undecodable> {
+    pub(crate) fn byte(&mut self) -> Result<u8, Undecodable> {
         self.array().map(|[byte]| byte)
     }
 
-    fn number(&mut self) -> Result<u64, Undecodable> {
+    pub(crate) fn number(&mut self) -> Result<u64, Undecodable> {
         let mut number = 0u64;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
@@ -465,12 +481,12 @@ impl<'a> Front<'a> {
         bad("a number is not written as numbers are")
     }
 
-    fn small(&mut self) -> Result<u32, Undecodable> {
+    pub(crate) fn small(&mut self) -> Result<u32, Undecodable> {
         let number = self.number()?;
         u32::try_from(number).or_else(|_| bad("a number is too large"))
     }
 
-    fn signed(&mut self) -> Result<i64, Undecodable> {
+    pub(crate) fn signed(&mut self) -> Result<i64, Undecodable> {
         let number = self.number()?;
         Ok((number >> 1).cast_signed() ^ -(number & 1).cast_signed())
     }
@@ -479,7 +495,7 @@ impl<'a> Front<'a> {
         self.signed().map(Wall)
     }
 
-    fn wide(&mut self) -> Result<u128, Undecodable> {
+    pub(crate) fn wide(&mut self) -> Result<u128, Undecodable> {
         self.array().map(u128::from_le_bytes)
     }
 
@@ -490,11 +506,11 @@ impl<'a> Front<'a> {
         Ok(bytes)
     }
 
-    fn text(&mut self) -> Result<&'a str, Undecodable> {
+    pub(crate) fn text(&mut self) -> Result<&'a str, Undecodable> {
         str::from_utf8(self.bytes()?).or_else(|_| bad("a text is not UTF-8"))
     }
 
-    fn option<T>(
+    pub(crate) fn option<T>(
         &mut self,
         get: impl FnOnce(&mut Self) -> Result<T, Undecodable>,
     ) -> Result<Option<T>, Undecodable> {
@@ -505,21 +521,26 @@ impl<'a> Front<'a> {
         }
     }
 
+    /// Bytes that are left.
+    pub(crate) fn left(&self) -> usize {
+        self.0.len()
+    }
+
     /// How many follow that take at least `bytes` each: never more than there can be.
-    fn count(&mut self, bytes: usize) -> Result<usize, Undecodable> {
+    pub(crate) fn count(&mut self, bytes: usize) -> Result<usize, Undecodable> {
         let count = usize::try_from(self.number()?).map_err(|_| short())?;
         if count > self.0.len() / bytes { Err(short()) } else { Ok(count) }
     }
 
-    fn name(&mut self) -> Result<TopicName, Undecodable> {
+    pub(crate) fn name(&mut self) -> Result<TopicName, Undecodable> {
         self.text()?.parse().map_err(|bad: crate::BadTopicName| Undecodable(bad.to_string()))
     }
 
-    fn topic_id(&mut self) -> Result<TopicId, Undecodable> {
+    pub(crate) fn topic_id(&mut self) -> Result<TopicId, Undecodable> {
         self.small().map(TopicId)
     }
 
-    fn partition_id(&mut self) -> Result<PartitionId, Undecodable> {
+    pub(crate) fn partition_id(&mut self) -> Result<PartitionId, Undecodable> {
         Ok(PartitionId { topic: self.topic_id()?, number: self.small()? })
     }
 
@@ -650,10 +671,10 @@ impl<'a> Front<'a> {
 /// The smallest run: sequence, count, place, sum.
 const RUN_BYTES_MIN: usize = 10;
 
-fn bad<T>(words: &str) -> Result<T, Undecodable> {
+pub(crate) fn bad<T>(words: &str) -> Result<T, Undecodable> {
     Err(Undecodable(words.to_owned()))
 }
 
-fn short() -> Undecodable {
+pub(crate) fn short() -> Undecodable {
     Undecodable("the bytes end too early".to_owned())
 }

@@ -36,6 +36,7 @@ pub(crate) fn evolve(state: &mut State, change: &Change) {
         Change::SequencesForgotten(producer, topic) => state.set_sequences(*producer, *topic, None),
         Change::Scheduled(scheduled) => state.set_scheduled(scheduled.id, Some(scheduled.clone())),
         Change::Unscheduled(id) => state.set_scheduled(*id, None),
+        Change::Group(change) => state.evolve_group(change),
     }
 }
 

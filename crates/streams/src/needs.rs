@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use handoff_types::{Sight, Wall};
 
 use crate::{
-    Command, Key, Message, PartitionId, Produce, Scope, State, Topic, TopicId, partition_of_key,
+    Command, Key, Message, PartitionId, Produce, Scope, State, Topic, TopicId, groups,
+    partition_of_key,
 };
 
 pub(crate) fn needs(state: &State, command: &Command) -> Vec<Key> {
@@ -41,10 +42,11 @@ pub(crate) fn needs(state: &State, command: &Command) -> Vec<Key> {
         // What is due is found among what is there; a shell that has only a part of it loads the
         // rest by time. Without a clock everything that waits may be due.
         Command::Tick { limit, .. } => of_tick(state, *limit),
+        Command::Group(command) => groups::needs(state, command),
     }
 }
 
-fn of_produce(state: &State, produce: &Produce) -> Vec<Key> {
+pub(crate) fn of_produce(state: &State, produce: &Produce) -> Vec<Key> {
     let Produce { topic, producer, messages } = produce;
     let mut keys = vec![Key::Topic(topic.clone())];
     let topic = state.topic(topic);
@@ -80,6 +82,12 @@ fn of_tick(state: &State, limit: usize) -> Vec<Key> {
     }
     for (id, topic) in state.orphans_sequenced().take(limit) {
         keys.extend([Key::Sequences(id, Some(topic)), first_partition(topic)]);
+    }
+    // Whether a group is gone is told by its members.
+    for (id, partition) in state.orphans_positioned().take(limit) {
+        keys.extend([Key::Members(id), first_partition(partition.topic)]);
+        let known = state.groups_known();
+        keys.extend(known.removals(id, partition).map(|change| change.key()));
     }
     for id in state.forgotten_by(end).take(limit) {
         keys.insert(Key::Producer(id));

@@ -5,6 +5,7 @@ use std::ops::{Bound, RangeInclusive};
 
 use handoff_types::{Sight, Wall};
 
+use crate::groups::{Group, GroupChange, GroupId, Groups, Letters, Members, Position};
 use crate::{
     Key, Partition, PartitionId, Producer, ProducerId, Scheduled, ScheduledId, Sequences, Topic,
     TopicId, TopicName,
@@ -25,6 +26,14 @@ pub enum Aggregate {
     Sequences(Sequences),
     /// A message that waits.
     Scheduled(Box<Scheduled>),
+    /// A group.
+    Group(Box<Group>),
+    /// Who is in a group.
+    Members(Box<Members>),
+    /// Where a group is in a partition.
+    Position(Box<Position>),
+    /// Letters that a group had replayed.
+    Replayed(Letters),
 }
 
 /// The aggregates, and what follows from them.
@@ -40,6 +49,9 @@ pub struct State {
     producers: BTreeMap<ProducerId, Producer>,
     sequences: BTreeMap<(ProducerId, Option<TopicId>), Sequences>,
     scheduled: BTreeMap<ScheduledId, Box<Scheduled>>,
+    groups: Groups,
+    /// What there is beside what is here, if this is a part of a state.
+    elsewhere: Counts,
     // ── derived ──
     names: BTreeMap<TopicId, TopicName>,
     /// Partitions of each topic by their bytes.
@@ -190,12 +202,14 @@ impl State {
     /// last.
     #[must_use]
     pub fn counts(&self) -> Counts {
+        let more = self.elsewhere;
         Counts {
-            topics: self.topics.len(),
-            partitions: self.partitions.len(),
-            producers: self.producers.len(),
-            scheduled: self.scheduled.len(),
-            scheduled_bytes: self.scheduled_bytes,
+            topics: self.topics.len() + more.topics,
+            partitions: self.partitions.len() + more.partitions,
+            producers: self.producers.len() + more.producers,
+            scheduled: self.scheduled.len() + more.scheduled,
+            scheduled_bytes: self.scheduled_bytes + more.scheduled_bytes,
+            groups: self.groups.count() + more.groups,
         }
     }
 
@@ -213,6 +227,9 @@ impl State {
                 self.sequences.get(&(*id, *topic)).cloned().map(Aggregate::Sequences)
             }
             Key::Topic(name) => self.topics.get(name).cloned().map(Aggregate::Topic),
+            Key::Group(_) | Key::Replayed(..) | Key::Members(_) | Key::Position(..) => {
+                self.groups.aggregate(key)
+            }
         }
     }
 
@@ -261,6 +278,11 @@ impl State {
                 };
                 self.set_topic(name, topic);
             }
+            Key::Group(_) | Key::Replayed(..) | Key::Members(_) | Key::Position(..) => {
+                if let Some(topic) = self.groups.put(key, aggregate) {
+                    self.mind(topic);
+                }
+            }
         }
     }
 
@@ -279,6 +301,7 @@ impl State {
         let topics = topic.into_iter().flat_map(|b| self.topics.range((b, Bound::Unbounded)));
         counters
             .into_iter()
+            .chain(self.groups.keys_from(from))
             .chain(partitions.map(|(id, _)| Key::Partition(*id)))
             .chain(producers.map(|(id, _)| Key::Producer(*id)))
             .chain(scheduled.map(|(id, _)| Key::Scheduled(*id)))
@@ -322,7 +345,7 @@ impl State {
     }
 
     pub(crate) fn has_orphans(&self) -> bool {
-        !self.orphaned.is_empty()
+        !self.orphaned.is_empty() || self.groups.has_left()
     }
 
     /// Messages that wait for a topic that is gone.
@@ -339,6 +362,38 @@ impl State {
             .iter()
             .flat_map(|topic| self.sequenced.range(sequenced_to(*topic)))
             .map(|(topic, id)| (*id, *topic))
+    }
+
+    /// Where groups are in partitions of topics that are gone, or groups that are.
+    pub(crate) fn orphans_positioned(&self) -> impl Iterator<Item = (GroupId, PartitionId)> {
+        let topics = self.orphaned.iter().flat_map(|topic| self.groups.of_topic(*topic));
+        topics.chain(self.groups.left())
+    }
+
+    pub(crate) fn groups_known(&self) -> &Groups {
+        &self.groups
+    }
+
+    pub(crate) fn evolve_group(&mut self, change: &GroupChange) {
+        if let Some(topic) = self.groups.evolve(change) {
+            self.mind(topic);
+        }
+    }
+
+    /// A part of it, which knows how much there is besides.
+    pub(crate) fn part(&self, keys: impl IntoIterator<Item = Key>) -> Self {
+        let mut part = Self::default();
+        keys.into_iter().for_each(|key| part.put(&key, self.aggregate(&key)));
+        let (all, here) = (self.counts(), part.counts());
+        part.elsewhere = Counts {
+            topics: all.topics - here.topics,
+            partitions: all.partitions - here.partitions,
+            producers: all.producers - here.producers,
+            scheduled: all.scheduled - here.scheduled,
+            scheduled_bytes: all.scheduled_bytes - here.scheduled_bytes,
+            groups: all.groups - here.groups,
+        };
+        part
     }
 
     pub(crate) fn set_next_topic(&mut self, next: TopicId) {
@@ -457,7 +512,8 @@ impl State {
     fn mind(&mut self, topic: TopicId) {
         let left = self.is_gone(topic)
             && (self.due_by_topic.range(dues_of(topic)).next().is_some()
-                || self.sequenced.range(sequenced_to(topic)).next().is_some());
+                || self.sequenced.range(sequenced_to(topic)).next().is_some()
+                || self.groups.knows_of(topic));
         match left {
             true => self.orphaned.insert(topic),
             false => self.orphaned.remove(&topic),
@@ -510,6 +566,9 @@ impl Begin {
         };
         match key {
             Key::Counters => all,
+            Key::Group(_) | Key::Replayed(..) | Key::Members(_) | Key::Position(..) => {
+                Self { counters: false, ..all }
+            }
             Key::Partition(id) => {
                 Self { counters: false, partition: Some(Bound::Included(*id)), ..all }
             }
@@ -550,4 +609,6 @@ pub struct Counts {
     pub scheduled: usize,
     /// Bytes of those.
     pub scheduled_bytes: usize,
+    /// Groups.
+    pub groups: usize,
 }

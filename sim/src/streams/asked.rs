@@ -67,6 +67,7 @@ pub(super) fn kind(command: &Command) -> &'static str {
         Command::CancelScheduled { .. } => "cancel",
         Command::Trim { .. } => "trim",
         Command::Tick { .. } => "tick",
+        Command::Group(_) => "group",
     }
 }
 
@@ -112,6 +113,7 @@ pub(super) fn words(command: &Command) -> String {
         Command::CancelScheduled { id, sight } => format!("cancel {id} for {sight:?}"),
         Command::Trim { partition, below, .. } => format!("trim {partition} below {below}"),
         Command::Tick { limit, bytes_max, .. } => format!("tick {limit}, {bytes_max} bytes"),
+        Command::Group(command) => format!("group {}: {command:?}", command.group()),
     }
 }
 
