@@ -65,8 +65,15 @@ pub(crate) fn commit(
     }
     let Made { mut changes, mut actions, produced, missing } = made;
     let dying = sorting.dying(&bodies);
-    let dead =
-        funeral::bury(&mut known, group, &dying, ask.bounds, now, &mut changes, &mut actions)?;
+    let dead = funeral::bury(
+        &mut known,
+        (group, members),
+        &dying,
+        ask.bounds,
+        now,
+        &mut changes,
+        &mut actions,
+    )?;
     let mut steps = sorting.steps(group, now.steady);
     for (partition, mut dead) in dead {
         steps.entry(partition).or_default().append(&mut dead);
@@ -357,19 +364,8 @@ impl Made {
 fn scratch(state: &State, group: &Group, produce: &[Produce], sorting: &Sorting<'_>) -> State {
     let mut keys: BTreeSet<Key> =
         produce.iter().flat_map(|request| needs::of_produce(state, request)).collect();
-    let dead = sorting.dead_partitions();
-    keys.extend(funeral::needs(state, group, &dead));
-    keys.extend(names(state, &dead));
+    keys.extend(funeral::needs(state, group, &sorting.dead_partitions()));
     state.part(keys)
-}
-
-/// The topics whose names letters tell.
-fn names<'a>(
-    state: &'a State,
-    partitions: &'a BTreeSet<PartitionId>,
-) -> impl Iterator<Item = Key> + 'a {
-    let topics = partitions.iter().filter_map(|partition| state.topic_by_id(partition.topic));
-    topics.map(|topic| Key::Topic(topic.name.clone()))
 }
 
 /// The messages that have to be read before a commit is decided.
@@ -390,9 +386,7 @@ pub(crate) fn needs(state: &State, group: &Group, ask: &Ask<'_>) -> Vec<Key> {
     keys.extend(ask.produce.iter().flat_map(|request| needs::of_produce(state, request)));
     if let Some(members) = state.members(group.id) {
         let sorting = Sorting::of(state, group, members, ask.member, ask.results);
-        let dead = sorting.dead_partitions();
-        keys.extend(funeral::needs(state, group, &dead));
-        keys.extend(names(state, &dead));
+        keys.extend(funeral::needs(state, group, &sorting.dead_partitions()));
     }
     keys
 }

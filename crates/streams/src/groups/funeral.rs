@@ -6,6 +6,7 @@ use handoff_types::{Now, Span};
 
 use super::command::{Body, Reads};
 use super::dead::Death;
+use super::membership::Members;
 use super::position::{Run, Step};
 use super::settings::Group;
 use crate::batch::Record;
@@ -52,7 +53,7 @@ pub(crate) struct Dying<'a> {
 /// not there. `known` is what the decision knows so far; what becomes true here is true there too.
 pub(crate) fn bury(
     known: &mut State,
-    group: &Group,
+    (group, members): (&Group, &Members),
     dying: &[Dying<'_>],
     bounds: &Bounds,
     now: Now,
@@ -73,7 +74,7 @@ pub(crate) fn bury(
     let Some(topic) = known.topic(name) else { return Err(Refusal::NoTopic(name.clone())) };
     let letter = |one: &Dying<'_>| {
         let death = Death {
-            topic: known.topic_by_id(one.partition.topic).map(|topic| &topic.name),
+            topic: members.name_of(one.partition.topic),
             partition: one.partition,
             offset: one.offset,
             attempt: one.attempt,

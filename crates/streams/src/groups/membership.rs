@@ -115,6 +115,12 @@ impl Members {
         self.members.iter().filter(move |(_, member)| member.deadline <= now).map(|(id, _)| *id)
     }
 
+    /// The name of a topic whose partitions were given out. By this and not by the topic itself:
+    /// whoever decides need not know all topics to know which one has a number.
+    pub(crate) fn name_of(&self, topic: TopicId) -> Option<&TopicName> {
+        self.given.iter().find(|given| given.id == topic).map(|given| &given.name)
+    }
+
     /// Who has a partition.
     pub(crate) fn owner(&self, partition: PartitionId) -> Option<MemberId> {
         let mut members = self.members.iter();
@@ -136,7 +142,11 @@ impl Members {
 
     /// Gives partitions out again if members or topics are others than they were.
     pub(crate) fn settle(&mut self, state: &State, group: &Group) {
-        self.given = self.topics_now(state, group);
+        // What nobody reads any more is remembered until somebody reads something: whoever went may
+        // have left messages that die.
+        if !self.members.is_empty() {
+            self.given = self.topics_now(state, group);
+        }
         let plan = super::assignment::plan(self, group);
         let mut moved = false;
         for (id, assigned) in plan {

@@ -107,6 +107,7 @@ pub(crate) struct Ask<'a> {
 
 pub(crate) fn sweep(state: &State, ask: &Ask<'_>, now: Now) -> Result<Decided, Refusal> {
     let (group, members) = find(state, ask.group)?;
+    let before = members;
     let (members, gone) = without_silent(members, ask.due, now.steady);
     let bodies = Bodies::of(ask.bodies);
     let mut all: BTreeMap<PartitionId, Vec<Step>> = BTreeMap::new();
@@ -138,8 +139,15 @@ pub(crate) fn sweep(state: &State, ask: &Ask<'_>, now: Now) -> Result<Decided, R
         changes.push(GroupChange::Members(group.id, Box::new(members)).into());
     }
     let mut known = scratch(state, group, &dying);
-    let dead =
-        funeral::bury(&mut known, group, &dying, ask.bounds, now, &mut changes, &mut actions);
+    let dead = funeral::bury(
+        &mut known,
+        (group, before),
+        &dying,
+        ask.bounds,
+        now,
+        &mut changes,
+        &mut actions,
+    );
     let count = match dead {
         Ok(dead) => {
             for (partition, mut steps) in dead {
@@ -183,17 +191,7 @@ fn looked_at(due: &Due, gone: &[(MemberId, Member)]) -> BTreeSet<PartitionId> {
 
 fn scratch(state: &State, group: &Group, dying: &[Dying<'_>]) -> State {
     let partitions: BTreeSet<PartitionId> = dying.iter().map(|one| one.partition).collect();
-    let mut keys: BTreeSet<Key> = funeral::needs(state, group, &partitions).into_iter().collect();
-    keys.extend(names(state, &partitions));
-    state.part(keys)
-}
-
-fn names<'a>(
-    state: &'a State,
-    partitions: &'a BTreeSet<PartitionId>,
-) -> impl Iterator<Item = Key> + 'a {
-    let topics = partitions.iter().filter_map(|partition| state.topic_by_id(partition.topic));
-    topics.map(|topic| Key::Topic(topic.name.clone()))
+    state.part(funeral::needs(state, group, &partitions))
 }
 
 /// The messages that have to be read before a sweep is decided, a bounded part of them.
@@ -235,7 +233,6 @@ pub(crate) fn needs(state: &State, group: &Group, ask: &Ask<'_>) -> Vec<Key> {
     }
     let bodies: BTreeSet<PartitionId> = ask.bodies.iter().map(|body| body.partition).collect();
     keys.extend(funeral::needs(state, group, &bodies));
-    keys.extend(names(state, &bodies));
     keys.extend(partitions.into_iter().map(|partition| Key::Position(group.id, partition)));
     keys
 }

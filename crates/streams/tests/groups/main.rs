@@ -8,5 +8,6 @@
     reason = "a test fails by panicking"
 )]
 
+mod model;
 mod seed;
 mod world;
