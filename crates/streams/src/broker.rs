@@ -7,6 +7,8 @@
 //!                                                └─ after two conflicts: lock, then load
 //! ```
 
+mod reading;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -14,6 +16,8 @@ use handoff_types::{Decision, Entropy, Machine, Outcome};
 
 use crate::port::{CommitError, Failed, Hold, Loaded, Step, Store, Version};
 use crate::{Action, Change, Command, Key, Reply, State, Streams};
+
+pub use reading::Records;
 
 /// How many conflicts a command meets before it locks what it needs.
 const CONFLICTS_FREE: usize = 2;
@@ -101,6 +105,41 @@ impl<S: Store, M: Rules> Broker<S, M> {
         }
     }
 
+    /// Looks at what is cached, after loading what it does not have of it. It may be old; whatever is
+    /// decided on it is looked at again when it is committed.
+    ///
+    /// # Errors
+    /// [`Failed`], with nothing done.
+    ///
+    /// # Cancel safety
+    /// It changes nothing.
+    pub async fn look<R>(
+        &self,
+        needs: impl Fn(&State) -> Vec<Key>,
+        look: impl FnOnce(&State) -> R,
+    ) -> Result<R, Failed> {
+        loop {
+            let wanted: Vec<Key> = {
+                let cache = self.cache();
+                let needed = needs(&cache.state).into_iter();
+                needed.filter(|key| !cache.versions.contains_key(key)).collect()
+            };
+            if wanted.is_empty() {
+                return Ok(look(&self.cache().state));
+            }
+            let (loaded, _) = self.store.load(&wanted, Hold::Free).await?;
+            self.put(&wanted, loaded);
+        }
+    }
+
+    /// The versions at which some aggregates are cached, to be watched: whoever waits for something
+    /// to change looks at what it looked at.
+    pub fn versions(&self, keys: &[Key]) -> Vec<(Key, Version)> {
+        let cache = self.cache();
+        let version = |key: &Key| Some((key.clone(), *cache.versions.get(key)?));
+        keys.iter().filter_map(version).collect()
+    }
+
     /// Loads what the command must see: what the cache does not have, or all of it under a lock.
     async fn see(&self, command: &Command, hold: Hold) -> Result<Option<S::Guard>, Failed> {
         loop {
@@ -184,7 +223,8 @@ impl<S: Store, M: Rules> Broker<S, M> {
         }
     }
 
-    fn forget(&self, keys: &[Key]) {
+    /// Forgets what is cached of some aggregates, because it is known to be old.
+    pub fn forget(&self, keys: &[Key]) {
         let mut cache = self.cache();
         for key in keys {
             cache.state.put(key, None);

@@ -48,7 +48,7 @@ mod state;
 mod topic;
 mod topics;
 
-pub use broker::{Broker, Rules};
+pub use broker::{Broker, Records, Rules};
 pub use change::Change;
 pub use codec::{Undecodable, decode_aggregate, decode_change, encode_aggregate, encode_change};
 pub use command::{
