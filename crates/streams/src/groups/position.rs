@@ -540,3 +540,200 @@ fn without(runs: &[Run], (first, last): Run) -> Vec<Run> {
     }
     rest
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// One record per message.
+    #[derive(Clone, Debug, PartialEq)]
+    enum One {
+        Waiting(u64, u32, u32),
+        Leased(u64, u32, u32),
+        Done,
+    }
+
+    /// The same rules, message by message.
+    #[derive(Debug, Default)]
+    struct Naive {
+        start: u64,
+        all: Vec<One>,
+        last_lease: u64,
+        lost: u64,
+    }
+
+    impl Naive {
+        fn each(&mut self, (first, last): Run, mut change: impl FnMut(&mut One)) {
+            for (n, one) in self.all.iter_mut().enumerate() {
+                let offset = self.start + n as u64;
+                if (first..=last).contains(&offset) {
+                    change(one);
+                }
+            }
+        }
+
+        fn next(&self) -> u64 {
+            self.start + self.all.len() as u64
+        }
+
+        fn evolve(&mut self, step: &Step) {
+            match step {
+                Step::Begin { at } => {
+                    *self = Self {
+                        start: *at,
+                        last_lease: self.last_lease,
+                        lost: self.lost,
+                        ..Self::default()
+                    };
+                }
+                Step::Known { count, keys } => {
+                    self.all.extend((0..*count).map(|n| One::Waiting(0, 0, keys.get(n))));
+                }
+                Step::Lease { lease, runs, .. } if lease.0 > self.last_lease => {
+                    self.last_lease = lease.0;
+                    for run in runs {
+                        self.each(*run, |one| {
+                            if let One::Waiting(_, attempt, key) = *one {
+                                *one = One::Leased(lease.0, attempt + 1, key);
+                            }
+                        });
+                    }
+                }
+                Step::Done(run) | Step::Dead { run, .. } => self.each(*run, |one| *one = One::Done),
+                Step::Wait { run, until, attempt, .. } => self.each(*run, |one| {
+                    if let One::Leased(_, _, key) = *one {
+                        *one = One::Waiting(until.0, *attempt, key);
+                    }
+                }),
+                Step::Lost { below } => {
+                    let mut lost = below.saturating_sub(self.next());
+                    if let Some(last) = below.checked_sub(1) {
+                        self.each((0, last), |one| {
+                            if matches!(one, One::Waiting(..)) {
+                                *one = One::Done;
+                                lost += 1;
+                            }
+                        });
+                    }
+                    while self.next() < *below {
+                        self.all.push(One::Done);
+                    }
+                    self.lost += lost;
+                }
+                Step::Lease { .. } | Step::Extend { .. } | Step::Damaged(_) => {}
+            }
+            while self.all.first() == Some(&One::Done) {
+                self.all.remove(0);
+                self.start += 1;
+            }
+        }
+    }
+
+    fn flat(position: &Position) -> Vec<One> {
+        let one = |(first, range): (u64, &Range)| {
+            let Range { last, mark, keys } = range.clone();
+            (first..=last).map(move |offset| match mark {
+                Mark::Waiting { until, attempt, .. } => {
+                    One::Waiting(until.0, attempt, keys.get(offset - first))
+                }
+                Mark::Leased { lease, attempt } => {
+                    One::Leased(lease.0, attempt, keys.get(offset - first))
+                }
+                Mark::Done => One::Done,
+            })
+        };
+        position.ranges().flat_map(one).collect()
+    }
+
+    fn run() -> impl Strategy<Value = Run> {
+        (0u64..40, 0u64..8).prop_map(|(first, more)| (first, first + more))
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let keys = prop::collection::vec(0u32..3, 1..8);
+        let leased = (1u64..30, 0u128..3, prop::collection::vec(run(), 1..3));
+        prop_oneof![
+            1 => (0u64..20).prop_map(|at| Step::Begin { at }),
+            6 => keys.prop_map(|keys| Step::Known { count: keys.len() as u64, keys: Keys::of(keys) }),
+            8 => leased.prop_map(|(lease, member, runs)| Step::Lease {
+                lease: LeaseId(lease),
+                member: MemberId(member),
+                deadline: Steady(lease),
+                runs,
+            }),
+            8 => run().prop_map(Step::Done),
+            2 => run().prop_map(|run| Step::Dead { run, letter: None }),
+            5 => (run(), 0u64..3, 0u32..3).prop_map(|(run, until, attempt)| Step::Wait {
+                run,
+                until: Steady(until),
+                attempt,
+                error: None,
+            }),
+            1 => (0u64..30).prop_map(|below| Step::Lost { below }),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn ranges_say_what_one_record_per_message_would(
+            steps in prop::collection::vec(step(), 0..60),
+        ) {
+            let (mut position, mut naive) = (Position::default(), Naive::default());
+            for step in &steps {
+                position.evolve(step);
+                naive.evolve(step);
+                prop_assert_eq!(position.start, naive.start, "{:?}", step);
+                prop_assert_eq!(position.next, naive.next());
+                prop_assert_eq!(flat(&position), naive.all.clone());
+                prop_assert_eq!(position.lost, naive.lost);
+                // Neighbours differ, and each lease has as much left as there is of it.
+                let ranges: Vec<_> = position.ranges().map(|(_, range)| range.mark.clone()).collect();
+                prop_assert!(ranges.windows(2).all(|two| two[0] != two[1]));
+                for (id, lease) in &position.leases {
+                    let held = naive.all.iter().filter(|one| matches!(one, One::Leased(of, ..) if *of == id.0));
+                    prop_assert_eq!(held.count() as u64, lease.left);
+                    prop_assert!(lease.left > 0);
+                }
+                prop_assert_eq!(position.deadlines.len(), position.leases.len());
+            }
+        }
+
+        #[test]
+        fn claims_lie_side_by_side_and_say_who_holds_what(
+            steps in prop::collection::vec(step(), 0..40),
+            asked in run(),
+            member in 0u128..3,
+            named in prop::option::of(1u64..30),
+        ) {
+            let mut position = Position::default();
+            steps.iter().for_each(|step| position.evolve(step));
+            let (member, named) = (MemberId(member), named.map(LeaseId));
+            let mut at = asked.0;
+            for ((first, last), claim) in position.claims(member, named, asked) {
+                prop_assert_eq!(first, at);
+                prop_assert!(last >= first);
+                at = last + 1;
+                for offset in first..=last {
+                    let mark = position.ranges.at(offset).map(|(_, range)| range.mark.clone());
+                    let held = match mark {
+                        Some(Mark::Leased { lease, .. }) => {
+                            position.lease(lease).unwrap().member == member
+                                && named.is_none_or(|named| named == lease)
+                        }
+                        _ => false,
+                    };
+                    prop_assert_eq!(matches!(claim, Claim::Held(..)), held);
+                    let finished = matches!(mark, Some(Mark::Done))
+                        || (mark.is_none() && offset < position.start);
+                    prop_assert_eq!(
+                        matches!(claim, Claim::Repeated | Claim::Finished),
+                        finished && claim != Claim::Fenced
+                    );
+                }
+            }
+            prop_assert_eq!(at, asked.1 + 1);
+        }
+    }
+}

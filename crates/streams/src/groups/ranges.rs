@@ -18,6 +18,9 @@ use handoff_types::Steady;
 
 use super::position::LeaseId;
 
+/// The longest range that knows keys: the window is no larger.
+const KEYED_MAX: u64 = 1 << 20;
+
 /// What is known of a message.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Mark {
@@ -203,7 +206,11 @@ impl Ranges {
     /// Makes the range that begins here one with that before it, if the same is known of both.
     fn unite(&mut self, first: u64) {
         let Some(before) = first.checked_sub(1).and_then(|last| self.at(last)) else { return };
-        let (from, same) = (before.0, |range: &Range| range.mark == before.1.mark);
+        let from = before.0;
+        let same = |range: &Range| {
+            let keyless = range.keys.0.is_empty() && before.1.keys.0.is_empty();
+            range.mark == before.1.mark && (keyless || range.last - from < KEYED_MAX)
+        };
         if from == first || !self.0.get(&first).is_some_and(same) {
             return;
         }

@@ -389,8 +389,11 @@ fn blocked_by(
     match (next.min(), *processing) {
         (Some(until), 0) => {
             let secs = seconds(until.since(now.steady));
-            let what = if *waiting == 1 { "message waits" } else { "messages wait" };
-            Some(format!("{waiting} {what} for their retry, next in {secs}"))
+            let what = match waiting {
+                1 => "message waits for its retry",
+                _ => "messages wait for their retry",
+            };
+            Some(format!("{waiting} {what}, next in {secs}"))
         }
         (_, 0) => None,
         (_, _) if unseen == 0 && ready.count() == 0 => Some(held()),

@@ -8,6 +8,10 @@
     reason = "a test fails by panicking"
 )]
 
+mod committing;
+mod members;
 mod model;
+mod polling;
 mod seed;
+mod seeking;
 mod world;

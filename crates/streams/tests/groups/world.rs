@@ -9,8 +9,8 @@ use bytes::Bytes;
 use handoff_streams::batch::{self, Record};
 use handoff_streams::groups::{
     Body, CommitOutcome, Committed, Due, Fact, Found, GroupBounds, GroupCommand, GroupName,
-    GroupRefusal, GroupReply, GroupSettings, GroupView, HandedOut, Join, Keys, LeaseId, Mark,
-    MemberId, MessageStatus, OnCorrupt, Position, Reads, Spot, Verdict, VerdictStatus,
+    GroupRefusal, GroupReply, GroupSettings, GroupView, HandedOut, Join, LeaseId, Mark, MemberId,
+    MessageStatus, OnCorrupt, Position, Reads, Spot, Verdict, VerdictStatus,
 };
 use handoff_streams::{
     Action, Bounds, Change, Command, Compression, Durability, Key, Message, PartitionId, Produce,
@@ -116,6 +116,12 @@ impl World {
     /// One that knows nothing but what is needed decides the same; and what is changed was needed,
     /// or was never there.
     fn check_needs(&self, command: &Command, decided: &Decision<Reply, Change, Action>) {
+        // How much there is of everything, and what is due by the clock, is not told by keys.
+        let untold =
+            matches!(decided.reply, Reply::Refused(Refusal::Limit(_)) | Reply::Ticked { .. });
+        if untold {
+            return;
+        }
         let mut part = State::default();
         let mut known = Vec::new();
         loop {
@@ -465,10 +471,6 @@ pub(crate) fn shape(position: &Position) -> Vec<(u64, u64, char)> {
         (first, range.last - first + 1, mark)
     };
     position.ranges().map(one).collect()
-}
-
-pub(crate) fn keys(hashes: &[u32]) -> Keys {
-    Keys::of(hashes.to_vec())
 }
 
 pub(crate) fn lease(number: u64) -> LeaseId {
