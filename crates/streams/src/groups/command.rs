@@ -416,7 +416,9 @@ pub enum GroupReply {
         generation: u64,
         /// What was handed out.
         batches: Vec<HandedOut>,
-        /// Nothing was handed out, though something was learnt: ask again at once.
+        /// Nothing was handed out, though something was learnt: ask again at once. What was looked at
+        /// waits for something else, so look further than before: with a larger number than is
+        /// wanted in `candidates`, not in the poll.
         again: bool,
     },
     /// What became of what was said.
