@@ -163,7 +163,7 @@ impl<M: Persist + Rules + fmt::Debug + 'static> Tenant for Streaming<M> {
 
     fn decided(&mut self, decided: Decided<Self>, state: &State) -> Asked {
         let Decided { command, now, reply, actions } = decided;
-        Asked { now, command, reply, actions, look: Look::at(state) }
+        Asked { now, command, reply, actions, look: Look::at(state), among: None }
     }
 
     fn answered(&mut self, asked: Asked, history: &mut History) -> Result<(), Fault> {

@@ -10,12 +10,13 @@
 mod reading;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use handoff_types::{Decision, Entropy, Machine, Outcome};
+use handoff_types::{Decision, Entropy, Machine, Now, Outcome};
 
 use crate::port::{CommitError, Failed, Hold, Loaded, Step, Store, Version};
-use crate::{Action, Change, Command, Key, Reply, State, Streams};
+use crate::{Action, Change, Command, Key, Reply, State, Streams, needs};
 
 pub use reading::Records;
 
@@ -47,6 +48,12 @@ pub trait Rules:
 {
     /// The aggregates a command must see to be decided; more may follow once these are seen.
     fn needs(state: &State, command: &Command) -> Vec<Key>;
+
+    /// Where to look for aggregates that a command is about and does not name. What is not found,
+    /// because it was committed meanwhile, is left to a later command.
+    fn finds(command: &Command, now: Now) -> Vec<(RangeInclusive<Key>, usize)> {
+        needs::finds(command, now)
+    }
 }
 
 impl Rules for Streams {
@@ -79,6 +86,7 @@ impl<S: Store, M: Rules> Broker<S, M> {
         command: &Command,
         entropy: Entropy,
     ) -> Result<(Reply, Vec<Action>), Failed> {
+        self.look_for(command).await?;
         let mut conflicts = 0;
         loop {
             let hold = if conflicts >= CONFLICTS_FREE { Hold::Locked } else { Hold::Free };
@@ -140,6 +148,19 @@ impl<S: Store, M: Rules> Broker<S, M> {
         keys.iter().filter_map(version).collect()
     }
 
+    /// Loads what the command is about and does not name.
+    async fn look_for(&self, command: &Command) -> Result<(), Failed> {
+        for (range, limit) in M::finds(command, self.store.now()) {
+            let mut found = self.store.find(range, limit).await?;
+            found.retain(|key| !self.cache().versions.contains_key(key));
+            if !found.is_empty() {
+                let (loaded, _) = self.store.load(&found, Hold::Free).await?;
+                self.put(&found, loaded);
+            }
+        }
+        Ok(())
+    }
+
     /// Loads what the command must see: what the cache does not have, or all of it under a lock.
     async fn see(&self, command: &Command, hold: Hold) -> Result<Option<S::Guard>, Failed> {
         loop {
@@ -173,7 +194,7 @@ impl<S: Store, M: Rules> Broker<S, M> {
     fn decide(
         &self,
         command: &Command,
-        now: handoff_types::Now,
+        now: Now,
         entropy: Entropy,
     ) -> (Decision<Reply, Change, Action>, Vec<Step>) {
         let cache = self.cache();

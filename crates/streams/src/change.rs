@@ -22,6 +22,10 @@ pub enum Change {
     TopicGrown(TopicName, u32),
     /// A topic is gone.
     TopicDeleted(TopicName),
+    /// A topic's number has a name: the topic's, as long as it is there.
+    TopicNamed(TopicId, TopicName),
+    /// A number is nobody's any more, and never will be.
+    TopicUnnamed(TopicId),
     /// A partition is there, empty.
     PartitionOpened(PartitionId),
     /// A partition is gone.
@@ -89,6 +93,7 @@ impl Change {
             Self::TopicAltered(name, _) | Self::TopicGrown(name, _) | Self::TopicDeleted(name) => {
                 Key::Topic(name.clone())
             }
+            Self::TopicNamed(id, _) | Self::TopicUnnamed(id) => Key::Name(*id),
             Self::PartitionOpened(partition)
             | Self::PartitionClosed(partition)
             | Self::Appended { partition, .. }

@@ -17,6 +17,9 @@
 //!             13 sequences forgotten  │ GUID │ topic?
 //!             14 scheduled            │ scheduled
 //!             15 unscheduled          │ id u128
+//!             16 topic named          │ id │ name
+//!             17 topic unnamed        │ id
+//!             18 producer seen        │ GUID │ producer │ topics
 //!             32 to 41 groups         │ see there
 //! aggregate   │ kind u8 │ …
 //!              1 counters             │ next topic
@@ -25,6 +28,8 @@
 //!              4 producer             │ GUID │ producer
 //!              5 sequences            │ GUID │ topic? │ sequences
 //!              6 scheduled            │ scheduled
+//!              7 topic's name         │ id │ name
+//!              8 producer             │ GUID │ producer │ topics
 //!             32 to 35 groups         │ see there
 //!
 //! topic        │ id │ name │ partitions │ settings │ created signed
@@ -32,6 +37,7 @@
 //!              │ compression u8: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd
 //! partition id │ topic │ number
 //! producer     │ name │ scope u8: 0 producer, 1 topic │ used signed │ forget signed
+//! topics       │ how many, at least 1 │ id │ id − the one before − 1 │ …
 //! sequences    │ 0 │  or  │ 1 │ floor │ last − floor │ ranges │ range × ranges │ stored
 //! range        │ start − what precedes it − 1 │ end − start      floor or the last range's end + 1
 //! stored       │ runs │ run × runs
@@ -49,7 +55,7 @@
 //! message takes little more than its sum. A kind never gets another meaning: whatever is to be said
 //! in another way gets a new one.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use handoff_types::{Span, Wall};
@@ -115,7 +121,7 @@ pub fn encode_change(change: &Change, out: &mut Vec<u8>) {
             out.number(*bytes);
         }
         Change::ProducerSeen(id, producer) => {
-            out.byte(10);
+            out.byte(if producer.topics.is_empty() { 10 } else { 18 });
             out.wide(id.0);
             out.producer(producer);
         }
@@ -143,6 +149,15 @@ pub fn encode_change(change: &Change, out: &mut Vec<u8>) {
         Change::Unscheduled(id) => {
             out.byte(15);
             out.wide(id.0);
+        }
+        Change::TopicNamed(id, name) => {
+            out.byte(16);
+            out.number(id.0.into());
+            out.bytes(name.as_str().as_bytes());
+        }
+        Change::TopicUnnamed(id) => {
+            out.byte(17);
+            out.number(id.0.into());
         }
         Change::Group(change) => groups::codec::encode_change(change, &mut out),
     }
@@ -175,7 +190,7 @@ pub fn decode_change(bytes: &[u8]) -> Result<(Change, &[u8]), Undecodable> {
             start: front.number()?,
             bytes: front.number()?,
         },
-        10 => Change::ProducerSeen(front.guid()?, front.producer()?),
+        10 => Change::ProducerSeen(front.guid()?, front.producer(false)?),
         11 => Change::ProducerForgotten(front.guid()?),
         12 => Change::Sequenced {
             producer: front.guid()?,
@@ -187,6 +202,9 @@ pub fn decode_change(bytes: &[u8]) -> Result<(Change, &[u8]), Undecodable> {
         13 => Change::SequencesForgotten(front.guid()?, front.option(Front::topic_id)?),
         14 => Change::Scheduled(Box::new(front.scheduled()?)),
         15 => Change::Unscheduled(front.scheduled_id()?),
+        16 => Change::TopicNamed(front.topic_id()?, front.name()?),
+        17 => Change::TopicUnnamed(front.topic_id()?),
+        18 => Change::ProducerSeen(front.guid()?, front.producer(true)?),
         kind => match groups::codec::decode_change(kind, &mut front)? {
             Some(change) => Change::Group(change),
             None => return Err(Undecodable(format!("{kind} is no kind of change"))),
@@ -218,7 +236,7 @@ pub fn encode_aggregate(key: &Key, aggregate: &Aggregate, out: &mut Vec<u8>) {
             out.signed(last.0);
         }
         (Key::Producer(id), Aggregate::Producer(producer)) => {
-            out.byte(4);
+            out.byte(if producer.topics.is_empty() { 4 } else { 8 });
             out.wide(id.0);
             out.producer(producer);
         }
@@ -231,6 +249,11 @@ pub fn encode_aggregate(key: &Key, aggregate: &Aggregate, out: &mut Vec<u8>) {
         (Key::Scheduled(_), Aggregate::Scheduled(scheduled)) => {
             out.byte(6);
             out.scheduled(scheduled);
+        }
+        (Key::Name(id), Aggregate::Name(name)) => {
+            out.byte(7);
+            out.number(id.0.into());
+            out.bytes(name.as_str().as_bytes());
         }
         _ => {
             let known = groups::codec::encode_aggregate(key, aggregate, &mut out);
@@ -261,7 +284,7 @@ pub fn decode_aggregate(bytes: &[u8]) -> Result<(Key, Aggregate, &[u8]), Undecod
             };
             (Key::Partition(id), Aggregate::Partition(partition))
         }
-        4 => (Key::Producer(front.guid()?), Aggregate::Producer(front.producer()?)),
+        4 => (Key::Producer(front.guid()?), Aggregate::Producer(front.producer(false)?)),
         5 => {
             let key = Key::Sequences(front.guid()?, front.option(Front::topic_id)?);
             (key, Aggregate::Sequences(front.sequences()?))
@@ -270,6 +293,8 @@ pub fn decode_aggregate(bytes: &[u8]) -> Result<(Key, Aggregate, &[u8]), Undecod
             let scheduled = Box::new(front.scheduled()?);
             (Key::Scheduled(scheduled.id), Aggregate::Scheduled(scheduled))
         }
+        7 => (Key::Name(front.topic_id()?), Aggregate::Name(front.name()?)),
+        8 => (Key::Producer(front.guid()?), Aggregate::Producer(front.producer(true)?)),
         kind => match groups::codec::decode_aggregate(kind, &mut front)? {
             Some(found) => found,
             None => return Err(Undecodable(format!("{kind} is no kind of aggregate"))),
@@ -353,7 +378,7 @@ impl Out<'_> {
     }
 
     fn producer(&mut self, producer: &Producer) {
-        let Producer { name, scope, used, forget } = producer;
+        let Producer { name, scope, used, forget, topics } = producer;
         self.bytes(name.as_bytes());
         self.byte(match scope {
             Scope::Producer => 0,
@@ -361,6 +386,14 @@ impl Out<'_> {
         });
         self.signed(used.0);
         self.signed(forget.0);
+        if !topics.is_empty() {
+            self.number(topics.len() as u64);
+        }
+        let mut least = 0;
+        for TopicId(id) in topics {
+            self.number(u64::from(*id) - least);
+            least = u64::from(*id) + 1;
+        }
     }
 
     fn sequences(&mut self, sequences: &Sequences) {
@@ -581,14 +614,32 @@ impl<'a> Front<'a> {
         Ok(TopicSettings { retention, retention_bytes, durability, compression })
     }
 
-    fn producer(&mut self) -> Result<Producer, Undecodable> {
+    fn producer(&mut self, topics: bool) -> Result<Producer, Undecodable> {
         let name = self.text()?.to_owned();
         let scope = match self.byte()? {
             0 => Scope::Producer,
             1 => Scope::Topic,
             _ => return bad("sequences count one of two things"),
         };
-        Ok(Producer { name, scope, used: self.wall()?, forget: self.wall()? })
+        let (used, forget) = (self.wall()?, self.wall()?);
+        let topics = if topics { self.topics()? } else { BTreeSet::new() };
+        Ok(Producer { name, scope, used, forget, topics })
+    }
+
+    fn topics(&mut self) -> Result<BTreeSet<TopicId>, Undecodable> {
+        let count = self.count(1)?;
+        if count == 0 {
+            return bad("topics that are named are at least one");
+        }
+        let mut topics = BTreeSet::new();
+        let mut least = 0u64;
+        for _ in 0..count {
+            let id = self.number()?.checked_add(least).and_then(|id| u32::try_from(id).ok());
+            let id = id.ok_or_else(|| Undecodable("a topic's number is too large".to_owned()))?;
+            topics.insert(TopicId(id));
+            least = u64::from(id) + 1;
+        }
+        Ok(topics)
     }
 
     fn sequences(&mut self) -> Result<Sequences, Undecodable> {

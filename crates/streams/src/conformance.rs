@@ -39,6 +39,7 @@ pub fn all<S: Store>(fresh: impl Fn() -> S) {
     what_is_held_waits_for_its_guard(&fresh());
     a_guard_that_is_dropped_lets_others_in(&fresh());
     the_clock_does_not_go_back(&fresh());
+    keys_are_found_in_order_and_only_of_what_is_there(&fresh());
     two_brokers_give_every_message_its_own_offset(&fresh());
     a_broker_that_knows_old_versions_decides_again(&fresh());
     two_brokers_hand_every_message_to_one_member(&fresh());
@@ -296,6 +297,19 @@ fn a_guard_that_is_dropped_lets_others_in<S: Store>(store: &S) {
     drop(guard);
     drop(wait(second).expect("loads"));
     made(store, vec![create("a", 1)]);
+}
+
+fn keys_are_found_in_order_and_only_of_what_is_there<S: Store>(store: &S) {
+    made(store, vec![create("c", 3), create("a", 1), create("b", 2), create("d", 4)]);
+    let partition = opened(store, 0);
+    let key = |text| Key::Topic(name(text));
+    made(store, vec![step(key("b"), 1, vec![Change::TopicDeleted(name("b"))])]);
+    let find = |from, to, limit| wait(store.find(from..=to, limit)).expect("finds");
+    assert_eq!(find(key("a"), key("z"), 10), [key("a"), key("c"), key("d")]);
+    assert_eq!(find(key("a"), key("c"), 10), [key("a"), key("c")]);
+    assert_eq!(find(key("a.1"), key("z"), 1), [key("c")]);
+    assert_eq!(find(Key::Counters, key("z"), 2), [partition, key("a")]);
+    assert_eq!(find(key("x"), key("z"), 2), []);
 }
 
 fn the_clock_does_not_go_back<S: Store>(store: &S) {

@@ -20,6 +20,9 @@ pub enum Key {
     Position(GroupId, PartitionId),
     /// Where a partition begins and ends.
     Partition(PartitionId),
+    /// What the topic with a number is called, as long as it is there. Whoever sees a part of the
+    /// state finds the topic of a message that waits, or of sequences, by it.
+    Name(TopicId),
     /// A producer.
     Producer(ProducerId),
     /// A message that waits.
@@ -40,6 +43,7 @@ impl Key {
     /// m/│ group u64 │                    members of a group
     /// o/│ group u64 │ topic u32 │ number u32 │   where a group is
     /// p/│ topic u32 │ number u32 │       a partition
+    /// q/│ topic u32 │                    a topic's name
     /// r/│ GUID u128 │                    a producer
     /// s/│ id u128 │                      a message that waits
     /// u/│ GUID u128 │ [topic u32 │]      sequences
@@ -58,6 +62,7 @@ impl Key {
                 [POSITION, &group.0.to_be_bytes(), &id.lane().to_be_bytes()].concat().into()
             }
             Self::Partition(id) => [PARTITION, &id.lane().to_be_bytes()].concat().into(),
+            Self::Name(id) => [NAME, &id.0.to_be_bytes()].concat().into(),
             Self::Producer(id) => [PRODUCER, &id.0.to_be_bytes()].concat().into(),
             Self::Scheduled(id) => [SCHEDULED, &id.0.to_be_bytes()].concat().into(),
             Self::Sequences(id, None) => [SEQUENCES, &id.0.to_be_bytes()].concat().into(),
@@ -91,6 +96,7 @@ impl Key {
             }
             MEMBERS => Some(Self::Members(GroupId(u64::from_be_bytes(rest.try_into().ok()?)))),
             PARTITION => lane(rest).map(Self::Partition),
+            NAME => Some(Self::Name(TopicId(u32::from_be_bytes(rest.try_into().ok()?)))),
             PRODUCER => {
                 Some(Self::Producer(ProducerId(u128::from_be_bytes(rest.try_into().ok()?))))
             }
@@ -118,6 +124,7 @@ const REPLAYED: &[u8] = b"l/";
 const MEMBERS: &[u8] = b"m/";
 const POSITION: &[u8] = b"o/";
 const PARTITION: &[u8] = b"p/";
+const NAME: &[u8] = b"q/";
 const PRODUCER: &[u8] = b"r/";
 const SCHEDULED: &[u8] = b"s/";
 const SEQUENCES: &[u8] = b"u/";

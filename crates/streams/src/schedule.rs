@@ -9,8 +9,8 @@ use crate::produce::Delivery;
 use crate::{Change, Refusal, Reply, ScheduledId, State, TopicId};
 
 pub(crate) fn cancel(state: &State, id: ScheduledId, sight: &Sight) -> Result<Decided, Refusal> {
-    let topic = state.waiting(id).and_then(|scheduled| state.topic_by_id(scheduled.topic));
-    if !topic.is_some_and(|topic| sight.sees(topic.name.as_str())) {
+    let topic = state.waiting(id).and_then(|scheduled| state.name(scheduled.topic));
+    if !topic.is_some_and(|name| sight.sees(name.as_str())) {
         return Err(Refusal::NoScheduled(id));
     }
     let changes = vec![Change::Unscheduled(id)];

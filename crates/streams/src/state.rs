@@ -16,6 +16,8 @@ use crate::{
 pub enum Aggregate {
     /// The number of the next topic.
     Counters(TopicId),
+    /// A topic's name.
+    Name(TopicName),
     /// A topic.
     Topic(Topic),
     /// A partition.
@@ -45,6 +47,8 @@ pub struct State {
     /// The number of the next topic; 0 as long as there was none.
     next_topic: TopicId,
     topics: BTreeMap<TopicName, Topic>,
+    /// Topics that were made before there were shared stores have none here.
+    numbered: BTreeMap<TopicId, TopicName>,
     partitions: BTreeMap<PartitionId, Partition>,
     producers: BTreeMap<ProducerId, Producer>,
     sequences: BTreeMap<(ProducerId, Option<TopicId>), Sequences>,
@@ -97,7 +101,14 @@ impl State {
     /// A topic by its number.
     #[must_use]
     pub fn topic_by_id(&self, id: TopicId) -> Option<&Topic> {
-        self.topics.get(self.names.get(&id)?)
+        self.topics.get(self.name(id)?).filter(|topic| topic.id == id)
+    }
+
+    /// What the topic with a number is called, if it is there. Whoever sees a part of the state may
+    /// know that and not yet the topic.
+    #[must_use]
+    pub fn name(&self, id: TopicId) -> Option<&TopicName> {
+        self.names.get(&id).or_else(|| self.numbered.get(&id))
     }
 
     /// A topic and its partitions, if it is there and in sight.
@@ -194,7 +205,7 @@ impl State {
             self.due.range((from, Bound::Unbounded)).map(|(_, id)| id)
         });
         one.chain(all).filter_map(|id| self.waiting(*id)).filter(|scheduled| {
-            self.names.get(&scheduled.topic).is_some_and(|name| sight.sees(name.as_str()))
+            self.name(scheduled.topic).is_some_and(|name| sight.sees(name.as_str()))
         })
     }
 
@@ -220,6 +231,7 @@ impl State {
             Key::Counters => {
                 (self.next_topic != TopicId(0)).then_some(Aggregate::Counters(self.next_topic))
             }
+            Key::Name(id) => self.numbered.get(id).cloned().map(Aggregate::Name),
             Key::Partition(id) => self.partitions.get(id).copied().map(Aggregate::Partition),
             Key::Producer(id) => self.producers.get(id).cloned().map(Aggregate::Producer),
             Key::Scheduled(id) => self.scheduled.get(id).cloned().map(Aggregate::Scheduled),
@@ -242,6 +254,13 @@ impl State {
                     Some(Aggregate::Counters(next)) => next,
                     _ => TopicId(0),
                 };
+            }
+            Key::Name(id) => {
+                let name = match aggregate {
+                    Some(Aggregate::Name(name)) => Some(name),
+                    _ => None,
+                };
+                self.set_name(*id, name);
             }
             Key::Partition(id) => {
                 let partition = match aggregate {
@@ -288,8 +307,10 @@ impl State {
 
     /// Keys of aggregates from a key on, ascending.
     pub fn keys_from<'a>(&'a self, from: &Key) -> impl Iterator<Item = Key> + use<'a> {
-        let Begin { counters, partition, producer, scheduled, sequences, topic } = Begin::at(from);
+        let Begin { counters, name, partition, producer, scheduled, sequences, topic } =
+            Begin::at(from);
         let counters = (counters && self.next_topic != TopicId(0)).then_some(Key::Counters);
+        let names = name.into_iter().flat_map(|b| self.numbered.range((b, Bound::Unbounded)));
         let partitions =
             partition.into_iter().flat_map(|b| self.partitions.range((b, Bound::Unbounded)));
         let producers =
@@ -303,6 +324,7 @@ impl State {
             .into_iter()
             .chain(self.groups.keys_from(from))
             .chain(partitions.map(|(id, _)| Key::Partition(*id)))
+            .chain(names.map(|(id, _)| Key::Name(*id)))
             .chain(producers.map(|(id, _)| Key::Producer(*id)))
             .chain(scheduled.map(|(id, _)| Key::Scheduled(*id)))
             .chain(sequences.map(|((id, topic), _)| Key::Sequences(*id, *topic)))
@@ -412,6 +434,13 @@ impl State {
         if let Some(id) = id {
             self.names.insert(id, name.clone());
         }
+    }
+
+    pub(crate) fn set_name(&mut self, id: TopicId, name: Option<TopicName>) {
+        match name {
+            Some(name) => self.numbered.insert(id, name),
+            None => self.numbered.remove(&id),
+        };
     }
 
     pub(crate) fn alter_topic(&mut self, name: &TopicName, alter: impl FnOnce(&mut Topic)) {
@@ -547,6 +576,7 @@ impl Skew {
 #[derive(Default)]
 struct Begin {
     counters: bool,
+    name: Option<Bound<TopicId>>,
     partition: Option<Bound<PartitionId>>,
     producer: Option<Bound<ProducerId>>,
     scheduled: Option<Bound<ScheduledId>>,
@@ -558,6 +588,7 @@ impl Begin {
     fn at(key: &Key) -> Self {
         let all = Self {
             counters: true,
+            name: Some(Bound::Unbounded),
             partition: Some(Bound::Unbounded),
             producer: Some(Bound::Unbounded),
             scheduled: Some(Bound::Unbounded),
@@ -572,8 +603,12 @@ impl Begin {
             Key::Partition(id) => {
                 Self { counters: false, partition: Some(Bound::Included(*id)), ..all }
             }
+            Key::Name(id) => {
+                Self { counters: false, partition: None, name: Some(Bound::Included(*id)), ..all }
+            }
             Key::Producer(id) => Self {
                 counters: false,
+                name: None,
                 partition: None,
                 producer: Some(Bound::Included(*id)),
                 ..all

@@ -48,9 +48,16 @@ fn id() -> impl Strategy<Value = u128> {
 
 fn producer() -> impl Strategy<Value = Producer> {
     let scope = prop_oneof![Just(Scope::Producer), Just(Scope::Topic)];
-    (".{0,20}", scope, any::<i64>(), any::<i64>()).prop_map(|(name, scope, used, forget)| {
-        Producer { name, scope, used: Wall(used), forget: Wall(forget) }
-    })
+    let topics = prop::collection::btree_set(any::<u32>().prop_map(TopicId), 0..4);
+    (".{0,20}", scope, any::<i64>(), any::<i64>(), topics).prop_map(
+        |(name, scope, used, forget, topics)| Producer {
+            name,
+            scope,
+            used: Wall(used),
+            forget: Wall(forget),
+            topics,
+        },
+    )
 }
 
 fn remembered() -> impl Strategy<Value = Remembered> {
@@ -113,6 +120,8 @@ fn change() -> impl Strategy<Value = Change> {
         1 => (name(), settings()).prop_map(|(name, settings)| Change::TopicAltered(name, settings)),
         1 => (name(), any::<u32>()).prop_map(|(name, count)| Change::TopicGrown(name, count)),
         1 => name().prop_map(Change::TopicDeleted),
+        1 => (0u32..3, name()).prop_map(|(id, name)| Change::TopicNamed(TopicId(id), name)),
+        1 => (0u32..3).prop_map(|id| Change::TopicUnnamed(TopicId(id))),
         1 => partition_id().prop_map(Change::PartitionOpened),
         1 => partition_id().prop_map(Change::PartitionClosed),
         1 => (partition_id(), any::<u64>(), any::<u32>(), any::<i64>(), any::<u32>()).prop_map(
@@ -442,6 +451,19 @@ fn bytes_are_what_they_were() {
     ]
     .concat();
     assert_eq!(encoded(&sequenced), expected);
+    let named = Change::TopicNamed(TopicId(300), topic("ab"));
+    assert_eq!(encoded(&named), [16, 0xac, 2, 2, b'a', b'b']);
+    assert_eq!(encoded(&Change::TopicUnnamed(TopicId(3))), [17, 3]);
+    let seen = |topics: &[u32]| Producer {
+        name: "n".to_owned(),
+        scope: Scope::Topic,
+        used: Wall(1),
+        forget: Wall(2),
+        topics: topics.iter().copied().map(TopicId).collect(),
+    };
+    let seen = |topics| encoded(&Change::ProducerSeen(ProducerId(1), seen(topics)));
+    assert_eq!(seen(&[]), [&[10][..], &guid, &[1, b'n', 1, 2, 4]].concat());
+    assert_eq!(seen(&[2, 3, 9]), [&[18][..], &guid, &[1, b'n', 1, 2, 4, 3, 2, 0, 5]].concat());
 }
 
 #[test]
