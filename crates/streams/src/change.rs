@@ -84,6 +84,31 @@ pub enum Change {
 }
 
 impl Change {
+    /// Whether nothing is under its key once it is true.
+    #[must_use]
+    pub const fn ends(&self) -> bool {
+        match self {
+            Self::TopicDeleted(_)
+            | Self::TopicUnnamed(_)
+            | Self::PartitionClosed(_)
+            | Self::ProducerForgotten(_)
+            | Self::SequencesForgotten(..)
+            | Self::Unscheduled(_) => true,
+            Self::NextTopic(_)
+            | Self::TopicCreated(_)
+            | Self::TopicAltered(..)
+            | Self::TopicGrown(..)
+            | Self::TopicNamed(..)
+            | Self::PartitionOpened(_)
+            | Self::Appended { .. }
+            | Self::Trimmed { .. }
+            | Self::ProducerSeen(..)
+            | Self::Sequenced { .. }
+            | Self::Scheduled(_) => false,
+            Self::Group(change) => change.ends(),
+        }
+    }
+
     /// The one aggregate the change touches.
     #[must_use]
     pub fn key(&self) -> Key {

@@ -25,12 +25,19 @@ use crate::{
 
 /// Runs every promise on stores that are empty when they are made.
 pub fn all<S: Store>(fresh: impl Fn() -> S) {
+    promises(&fresh);
+    promises_through_failures(&fresh);
+}
+
+/// Runs every promise on stores that do what they are asked.
+pub fn promises<S: Store>(fresh: impl Fn() -> S) {
     an_aggregate_that_never_was_has_version_zero(&fresh());
     a_commit_makes_every_step_true_and_versions_grow_by_one(&fresh());
     a_commit_on_an_old_version_conflicts_and_changes_nothing(&fresh());
     a_step_that_only_looked_conflicts_too_and_changes_no_version(&fresh());
     a_conflict_of_one_step_keeps_out_all(&fresh());
     a_version_goes_on_growing_after_its_aggregate_is_gone(&fresh());
+    of_two_that_change_what_the_other_looked_at_one_conflicts(&fresh());
     batches_are_read_back_whole_from_any_offset_inside(&fresh());
     what_conflicted_is_not_readable(&fresh());
     what_was_trimmed_says_where_it_begins_now(&fresh());
@@ -42,10 +49,15 @@ pub fn all<S: Store>(fresh: impl Fn() -> S) {
     keys_are_found_in_order_and_only_of_what_is_there(&fresh());
     two_brokers_give_every_message_its_own_offset(&fresh());
     a_broker_that_knows_old_versions_decides_again(&fresh());
+    what_is_due_is_delivered_by_a_broker_that_never_heard_of_it(&fresh());
     two_brokers_hand_every_message_to_one_member(&fresh());
     whoever_appends_is_not_in_the_way_of_whoever_polls(&fresh());
     a_dead_letter_and_its_verdict_are_one_commit(&fresh());
     a_member_may_switch_brokers_between_poll_and_commit(&fresh());
+}
+
+/// Runs what holds however often a store fails, before or after doing what it was asked.
+pub fn promises_through_failures<S: Store>(fresh: impl Fn() -> S) {
     for (every, fails) in (2..12).flat_map(|n| [(n, Fails::Before), (n, Fails::After)]) {
         what_is_retried_through_failures_is_stored_once(&Faulty::new(fresh(), every, fails));
         what_is_consumed_through_failures_is_handed_out_once(&Faulty::new(fresh(), every, fails));
@@ -213,6 +225,23 @@ fn a_version_goes_on_growing_after_its_aggregate_is_gone<S: Store>(store: &S) {
     assert_eq!(version(store, &key), Version(2));
     let again = commit(store, vec![create("a", 5)]);
     assert_eq!(again, Err(CommitError::Conflict(vec![key])), "it is not as if it never was");
+}
+
+fn of_two_that_change_what_the_other_looked_at_one_conflicts<S: Store>(store: &S) {
+    for round in 0..20 {
+        let names = ["a", "b"].map(|text| format!("{text}{round}"));
+        let looks = |at: usize| {
+            let changed = create(names.get(at).map_or("", String::as_str), 2 * round + 1);
+            let other = names.get(1 - at).map_or("", String::as_str);
+            vec![changed, step(Key::Topic(name(other)), 0, Vec::new())]
+        };
+        let results = thread::scope(|scope| {
+            let both = [0, 1].map(|at| scope.spawn(move || commit(store, looks(at))));
+            both.map(|one| one.join().expect("commits"))
+        });
+        let made = results.iter().filter(|result| result.is_ok()).count();
+        assert_eq!(made, 1, "round {round}: {results:?}");
+    }
 }
 
 fn batches_are_read_back_whole_from_any_offset_inside<S: Store>(store: &S) {
@@ -413,6 +442,38 @@ fn a_broker_that_knows_old_versions_decides_again<S: Store>(store: &S) {
     let reply = wait(second.execute(&command, chance(5))).expect("answered").0;
     let Reply::Registered { scope, last, .. } = reply else { panic!("{reply:?}") };
     assert_eq!((scope, last), (Scope::Producer, Some(4)));
+}
+
+fn what_is_due_is_delivered_by_a_broker_that_never_heard_of_it<S: Store>(store: &S) {
+    let brokers = [Broker::<&S>::new(store), Broker::<&S>::new(store)];
+    let [first, second] = &brokers;
+    wait(first.execute(&create_topic(1), chance(0))).expect("made");
+    let due = store.now().wall + Span::from_millis(1);
+    let message = Message { deliver_at: Some(due), payload: "late".into(), ..Message::default() };
+    let produce = Produce { topic: name("orders"), producer: None, messages: vec![message] };
+    let command = Command::Produce { produce, bounds: wide() };
+    let scheduled = wait(first.execute(&command, chance(1))).expect("stored").0;
+    assert_eq!(results(scheduled).first().map(|one| one.status), Some(Status::Scheduled));
+    let tick = Command::Tick { limit: 10, bytes_max: 1 << 20, bounds: wide() };
+    let mut delivered = 0;
+    // A store that is told the time stays before it; one that has a clock goes on.
+    for draw in 2.. {
+        let is_due = store.now().wall >= due;
+        match wait(second.execute(&tick, chance(draw))).expect("answered").0 {
+            Reply::Ticked { delivered: now, .. } => delivered += now,
+            other => panic!("{other:?}"),
+        }
+        if is_due || draw > 100 {
+            assert_eq!(delivered, usize::from(is_due));
+            break;
+        }
+    }
+    let partition = PartitionId { topic: TopicId(1), number: 0 };
+    match wait(store.read(partition, 0, 1 << 20)).expect("reads") {
+        Batches::Some(batches) => assert_eq!((batches.len(), delivered), (1, 1)),
+        Batches::End { .. } => assert_eq!(delivered, 0),
+        other => panic!("{other:?}"),
+    }
 }
 
 fn what_is_retried_through_failures_is_stored_once<S: Store>(store: &Faulty<S>) {

@@ -33,6 +33,23 @@ pub enum GroupChange {
 }
 
 impl GroupChange {
+    /// Whether nothing is under its key once it is true.
+    #[must_use]
+    pub const fn ends(&self) -> bool {
+        match self {
+            Self::Deleted(_)
+            | Self::MembersGone(_)
+            | Self::PositionGone(..)
+            | Self::ReplayedGone(..) => true,
+            Self::Made(_)
+            | Self::Altered(..)
+            | Self::Members(..)
+            | Self::Seen(..)
+            | Self::Moved(..)
+            | Self::Replayed(..) => false,
+        }
+    }
+
     /// The one aggregate the change touches.
     #[must_use]
     pub fn key(&self) -> Key {
