@@ -163,7 +163,7 @@ impl<M: Persist + Rules + fmt::Debug + 'static> Tenant for Streaming<M> {
 
     fn decided(&mut self, decided: Decided<Self>, state: &State) -> Asked {
         let Decided { command, now, reply, actions } = decided;
-        Asked { now, command, reply, actions, look: Look::at(state) }
+        Asked { now, command, reply, actions, look: Look::at(state), among: None }
     }
 
     fn answered(&mut self, asked: Asked, history: &mut History) -> Result<(), Fault> {
@@ -171,7 +171,8 @@ impl<M: Persist + Rules + fmt::Debug + 'static> Tenant for Streaming<M> {
         tell(&asked, history);
         self.workload.heard(&asked.reply);
         self.oracle.answered(&asked)?;
-        let takes_away = |action: &Action| !matches!(action, Action::Published { .. });
+        let takes_away =
+            |action: &Action| !matches!(action, Action::Published { .. } | Action::Made(_));
         self.owed.extend(asked.actions.iter().filter(|action| takes_away(action)));
         Ok(())
     }
@@ -336,7 +337,7 @@ impl<M: Persist + Rules + fmt::Debug + 'static> Flat<Streaming<M>> {
                     lanes.remove(&[Lane(partition.lane())]);
                     site.note("lane removed", &partition.to_string(), false, history)?;
                 }
-                Action::Published { .. } => {}
+                Action::Published { .. } | Action::Made(_) => {}
             }
         }
         // A decision that is not durable may have made a lane a stray; whoever is on the way to
@@ -450,6 +451,7 @@ fn tell(asked: &Asked, history: &mut History) {
             Action::Published { .. } => "published",
             Action::Drop { .. } => "to be dropped",
             Action::Remove(_) => "to be removed",
+            Action::Made(_) => "made",
         };
         history.count(Kind::Performed, what);
     }

@@ -441,6 +441,9 @@ fn two_brokers_of_streams_keep_every_promise_and_meet_everything_that_can_happen
         missed(
             &census,
             &[
+                (Kind::Acknowledged, &["cancel", "tick"]),
+                (Kind::Refusal, &["not scheduled"]),
+                (Kind::Performed, &["more is due", "scheduled message delivered"]),
                 (Kind::Injected, &["clock set back", "clock set forward", "time leaps"]),
                 (
                     Kind::Broker,

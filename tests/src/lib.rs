@@ -9,6 +9,7 @@
 //! * [`served`] is the real binary as a process, [`sevent`] a client that knows only octets,
 //!   [`http`] one that knows only HTTP. [`stalk`] follows servers and strikes them; [`reminders`] is
 //!   the hunt on the events room, [`letters`] the one on streams, each with its own ledger.
+//! * [`postgres`] is a PostgreSQL server of one's own.
 //! * [`fixture`] opens data directories of every format there has been.
 //! * [`workspace`] is what cargo knows of this house.
 
@@ -18,6 +19,7 @@ pub mod hunt;
 pub mod ledger;
 pub mod letters;
 pub mod place;
+pub mod postgres;
 pub mod prey;
 pub mod reminders;
 pub mod served;

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::future::poll_fn;
+use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
@@ -132,6 +133,12 @@ impl Store for StreamsStore {
             Poll::Ready((loaded, (hold == Hold::Locked).then(locks)))
         })
         .await)
+    }
+
+    async fn find(&self, range: RangeInclusive<Key>, limit: usize) -> Result<Vec<Key>, Failed> {
+        let inner = lock(&self.inner);
+        let keys = inner.host.state().keys_from(range.start());
+        Ok(keys.take_while(|key| key <= range.end()).take(limit).collect())
     }
 
     async fn commit(

@@ -7,13 +7,18 @@
 //!                                                └─ after two conflicts: lock, then load
 //! ```
 
+mod reading;
+
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use handoff_types::{Decision, Entropy, Machine, Outcome};
+use handoff_types::{Decision, Entropy, Machine, Now, Outcome};
 
 use crate::port::{CommitError, Failed, Hold, Loaded, Step, Store, Version};
-use crate::{Action, Change, Command, Key, Reply, State, Streams};
+use crate::{Action, Change, Command, Key, Reply, State, Streams, needs};
+
+pub use reading::Records;
 
 /// How many conflicts a command meets before it locks what it needs.
 const CONFLICTS_FREE: usize = 2;
@@ -43,6 +48,12 @@ pub trait Rules:
 {
     /// The aggregates a command must see to be decided; more may follow once these are seen.
     fn needs(state: &State, command: &Command) -> Vec<Key>;
+
+    /// Where to look for aggregates that a command is about and does not name. What is not found,
+    /// because it was committed meanwhile, is left to a later command.
+    fn finds(command: &Command, now: Now) -> Vec<(RangeInclusive<Key>, usize)> {
+        needs::finds(command, now)
+    }
 }
 
 impl Rules for Streams {
@@ -75,6 +86,7 @@ impl<S: Store, M: Rules> Broker<S, M> {
         command: &Command,
         entropy: Entropy,
     ) -> Result<(Reply, Vec<Action>), Failed> {
+        self.look_for(command).await?;
         let mut conflicts = 0;
         loop {
             let hold = if conflicts >= CONFLICTS_FREE { Hold::Locked } else { Hold::Free };
@@ -99,6 +111,54 @@ impl<S: Store, M: Rules> Broker<S, M> {
                 }
             }
         }
+    }
+
+    /// Looks at what is cached, after loading what it does not have of it. It may be old; whatever is
+    /// decided on it is looked at again when it is committed.
+    ///
+    /// # Errors
+    /// [`Failed`], with nothing done.
+    ///
+    /// # Cancel safety
+    /// It changes nothing.
+    pub async fn look<R>(
+        &self,
+        needs: impl Fn(&State) -> Vec<Key>,
+        look: impl FnOnce(&State) -> R,
+    ) -> Result<R, Failed> {
+        loop {
+            let wanted: Vec<Key> = {
+                let cache = self.cache();
+                let needed = needs(&cache.state).into_iter();
+                needed.filter(|key| !cache.versions.contains_key(key)).collect()
+            };
+            if wanted.is_empty() {
+                return Ok(look(&self.cache().state));
+            }
+            let (loaded, _) = self.store.load(&wanted, Hold::Free).await?;
+            self.put(&wanted, loaded);
+        }
+    }
+
+    /// The versions at which some aggregates are cached, to be watched: whoever waits for something
+    /// to change looks at what it looked at.
+    pub fn versions(&self, keys: &[Key]) -> Vec<(Key, Version)> {
+        let cache = self.cache();
+        let version = |key: &Key| Some((key.clone(), *cache.versions.get(key)?));
+        keys.iter().filter_map(version).collect()
+    }
+
+    /// Loads what the command is about and does not name.
+    async fn look_for(&self, command: &Command) -> Result<(), Failed> {
+        for (range, limit) in M::finds(command, self.store.now()) {
+            let mut found = self.store.find(range, limit).await?;
+            found.retain(|key| !self.cache().versions.contains_key(key));
+            if !found.is_empty() {
+                let (loaded, _) = self.store.load(&found, Hold::Free).await?;
+                self.put(&found, loaded);
+            }
+        }
+        Ok(())
     }
 
     /// Loads what the command must see: what the cache does not have, or all of it under a lock.
@@ -134,7 +194,7 @@ impl<S: Store, M: Rules> Broker<S, M> {
     fn decide(
         &self,
         command: &Command,
-        now: handoff_types::Now,
+        now: Now,
         entropy: Entropy,
     ) -> (Decision<Reply, Change, Action>, Vec<Step>) {
         let cache = self.cache();
@@ -184,7 +244,8 @@ impl<S: Store, M: Rules> Broker<S, M> {
         }
     }
 
-    fn forget(&self, keys: &[Key]) {
+    /// Forgets what is cached of some aggregates, because it is known to be old.
+    pub fn forget(&self, keys: &[Key]) {
         let mut cache = self.cache();
         for key in keys {
             cache.state.put(key, None);

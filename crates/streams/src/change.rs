@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use handoff_types::Wall;
 
+use crate::groups::GroupChange;
 use crate::{
     Key, PartitionId, Producer, ProducerId, Remembered, Scheduled, ScheduledId, Topic, TopicId,
     TopicName, TopicSettings,
@@ -21,6 +22,10 @@ pub enum Change {
     TopicGrown(TopicName, u32),
     /// A topic is gone.
     TopicDeleted(TopicName),
+    /// A topic's number has a name: the topic's, as long as it is there.
+    TopicNamed(TopicId, TopicName),
+    /// A number is nobody's any more, and never will be.
+    TopicUnnamed(TopicId),
     /// A partition is there, empty.
     PartitionOpened(PartitionId),
     /// A partition is gone.
@@ -74,9 +79,36 @@ pub enum Change {
     Scheduled(Box<Scheduled>),
     /// A message does not wait any more: it was delivered, cancelled, or its topic is gone.
     Unscheduled(ScheduledId),
+    /// Something of a group.
+    Group(GroupChange),
 }
 
 impl Change {
+    /// Whether nothing is under its key once it is true.
+    #[must_use]
+    pub const fn ends(&self) -> bool {
+        match self {
+            Self::TopicDeleted(_)
+            | Self::TopicUnnamed(_)
+            | Self::PartitionClosed(_)
+            | Self::ProducerForgotten(_)
+            | Self::SequencesForgotten(..)
+            | Self::Unscheduled(_) => true,
+            Self::NextTopic(_)
+            | Self::TopicCreated(_)
+            | Self::TopicAltered(..)
+            | Self::TopicGrown(..)
+            | Self::TopicNamed(..)
+            | Self::PartitionOpened(_)
+            | Self::Appended { .. }
+            | Self::Trimmed { .. }
+            | Self::ProducerSeen(..)
+            | Self::Sequenced { .. }
+            | Self::Scheduled(_) => false,
+            Self::Group(change) => change.ends(),
+        }
+    }
+
     /// The one aggregate the change touches.
     #[must_use]
     pub fn key(&self) -> Key {
@@ -86,6 +118,7 @@ impl Change {
             Self::TopicAltered(name, _) | Self::TopicGrown(name, _) | Self::TopicDeleted(name) => {
                 Key::Topic(name.clone())
             }
+            Self::TopicNamed(id, _) | Self::TopicUnnamed(id) => Key::Name(*id),
             Self::PartitionOpened(partition)
             | Self::PartitionClosed(partition)
             | Self::Appended { partition, .. }
@@ -96,6 +129,7 @@ impl Change {
             }
             Self::Scheduled(scheduled) => Key::Scheduled(scheduled.id),
             Self::Unscheduled(id) => Key::Scheduled(*id),
+            Self::Group(change) => change.key(),
         }
     }
 }

@@ -17,6 +17,10 @@
 //!             13 sequences forgotten  │ GUID │ topic?
 //!             14 scheduled            │ scheduled
 //!             15 unscheduled          │ id u128
+//!             16 topic named          │ id │ name
+//!             17 topic unnamed        │ id
+//!             18 producer seen        │ GUID │ producer │ topics
+//!             32 to 41 groups         │ see there
 //! aggregate   │ kind u8 │ …
 //!              1 counters             │ next topic
 //!              2 topic                │ topic
@@ -24,12 +28,16 @@
 //!              4 producer             │ GUID │ producer
 //!              5 sequences            │ GUID │ topic? │ sequences
 //!              6 scheduled            │ scheduled
+//!              7 topic's name         │ id │ name
+//!              8 producer             │ GUID │ producer │ topics
+//!             32 to 35 groups         │ see there
 //!
 //! topic        │ id │ name │ partitions │ settings │ created signed
 //! settings     │ retention? │ retention bytes? │ durability u8: 0 fsync, 1 os
 //!              │ compression u8: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd
 //! partition id │ topic │ number
 //! producer     │ name │ scope u8: 0 producer, 1 topic │ used signed │ forget signed
+//! topics       │ how many, at least 1 │ id │ id − the one before − 1 │ …
 //! sequences    │ 0 │  or  │ 1 │ floor │ last − floor │ ranges │ range × ranges │ stored
 //! range        │ start − what precedes it − 1 │ end − start      floor or the last range's end + 1
 //! stored       │ runs │ run × runs
@@ -47,7 +55,7 @@
 //! message takes little more than its sum. A kind never gets another meaning: whatever is to be said
 //! in another way gets a new one.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use handoff_types::{Span, Wall};
@@ -56,7 +64,7 @@ use thiserror::Error;
 use crate::{
     Aggregate, Change, Compression, Durability, Header, Key, Message, Partition, PartitionId,
     Place, Producer, ProducerId, Remembered, Scheduled, ScheduledId, Scope, Sequences, Topic,
-    TopicId, TopicName, TopicSettings,
+    TopicId, TopicName, TopicSettings, groups,
 };
 
 /// Bytes that are not what this version writes.
@@ -113,7 +121,7 @@ pub fn encode_change(change: &Change, out: &mut Vec<u8>) {
             out.number(*bytes);
         }
         Change::ProducerSeen(id, producer) => {
-            out.byte(10);
+            out.byte(if producer.topics.is_empty() { 10 } else { 18 });
             out.wide(id.0);
             out.producer(producer);
         }
@@ -142,6 +150,16 @@ pub fn encode_change(change: &Change, out: &mut Vec<u8>) {
             out.byte(15);
             out.wide(id.0);
         }
+        Change::TopicNamed(id, name) => {
+            out.byte(16);
+            out.number(id.0.into());
+            out.bytes(name.as_str().as_bytes());
+        }
+        Change::TopicUnnamed(id) => {
+            out.byte(17);
+            out.number(id.0.into());
+        }
+        Change::Group(change) => groups::codec::encode_change(change, &mut out),
     }
 }
 
@@ -172,7 +190,7 @@ pub fn decode_change(bytes: &[u8]) -> Result<(Change, &[u8]), Undecodable> {
             start: front.number()?,
             bytes: front.number()?,
         },
-        10 => Change::ProducerSeen(front.guid()?, front.producer()?),
+        10 => Change::ProducerSeen(front.guid()?, front.producer(false)?),
         11 => Change::ProducerForgotten(front.guid()?),
         12 => Change::Sequenced {
             producer: front.guid()?,
@@ -184,7 +202,13 @@ pub fn decode_change(bytes: &[u8]) -> Result<(Change, &[u8]), Undecodable> {
         13 => Change::SequencesForgotten(front.guid()?, front.option(Front::topic_id)?),
         14 => Change::Scheduled(Box::new(front.scheduled()?)),
         15 => Change::Unscheduled(front.scheduled_id()?),
-        kind => return Err(Undecodable(format!("{kind} is no kind of change"))),
+        16 => Change::TopicNamed(front.topic_id()?, front.name()?),
+        17 => Change::TopicUnnamed(front.topic_id()?),
+        18 => Change::ProducerSeen(front.guid()?, front.producer(true)?),
+        kind => match groups::codec::decode_change(kind, &mut front)? {
+            Some(change) => Change::Group(change),
+            None => return Err(Undecodable(format!("{kind} is no kind of change"))),
+        },
     };
     Ok((change, front.0))
 }
@@ -212,7 +236,7 @@ pub fn encode_aggregate(key: &Key, aggregate: &Aggregate, out: &mut Vec<u8>) {
             out.signed(last.0);
         }
         (Key::Producer(id), Aggregate::Producer(producer)) => {
-            out.byte(4);
+            out.byte(if producer.topics.is_empty() { 4 } else { 8 });
             out.wide(id.0);
             out.producer(producer);
         }
@@ -226,7 +250,15 @@ pub fn encode_aggregate(key: &Key, aggregate: &Aggregate, out: &mut Vec<u8>) {
             out.byte(6);
             out.scheduled(scheduled);
         }
-        _ => debug_assert!(false, "an aggregate is kept under a key of its kind"),
+        (Key::Name(id), Aggregate::Name(name)) => {
+            out.byte(7);
+            out.number(id.0.into());
+            out.bytes(name.as_str().as_bytes());
+        }
+        _ => {
+            let known = groups::codec::encode_aggregate(key, aggregate, &mut out);
+            debug_assert!(known, "an aggregate is kept under a key of its kind");
+        }
     }
 }
 
@@ -252,7 +284,7 @@ pub fn decode_aggregate(bytes: &[u8]) -> Result<(Key, Aggregate, &[u8]), Undecod
             };
             (Key::Partition(id), Aggregate::Partition(partition))
         }
-        4 => (Key::Producer(front.guid()?), Aggregate::Producer(front.producer()?)),
+        4 => (Key::Producer(front.guid()?), Aggregate::Producer(front.producer(false)?)),
         5 => {
             let key = Key::Sequences(front.guid()?, front.option(Front::topic_id)?);
             (key, Aggregate::Sequences(front.sequences()?))
@@ -261,20 +293,25 @@ pub fn decode_aggregate(bytes: &[u8]) -> Result<(Key, Aggregate, &[u8]), Undecod
             let scheduled = Box::new(front.scheduled()?);
             (Key::Scheduled(scheduled.id), Aggregate::Scheduled(scheduled))
         }
-        kind => return Err(Undecodable(format!("{kind} is no kind of aggregate"))),
+        7 => (Key::Name(front.topic_id()?), Aggregate::Name(front.name()?)),
+        8 => (Key::Producer(front.guid()?), Aggregate::Producer(front.producer(true)?)),
+        kind => match groups::codec::decode_aggregate(kind, &mut front)? {
+            Some(found) => found,
+            None => return Err(Undecodable(format!("{kind} is no kind of aggregate"))),
+        },
     };
     Ok((key, aggregate, front.0))
 }
 
 /// Puts one thing behind the other.
-struct Out<'a>(&'a mut Vec<u8>);
+pub(crate) struct Out<'a>(&'a mut Vec<u8>);
 
 impl Out<'_> {
-    fn byte(&mut self, byte: u8) {
+    pub(crate) fn byte(&mut self, byte: u8) {
         self.0.push(byte);
     }
 
-    fn number(&mut self, mut number: u64) {
+    pub(crate) fn number(&mut self, mut number: u64) {
         loop {
             let low = number.to_le_bytes()[0] & 0x7f;
             number >>= 7;
@@ -285,27 +322,31 @@ impl Out<'_> {
         }
     }
 
-    fn signed(&mut self, number: i64) {
+    pub(crate) fn signed(&mut self, number: i64) {
         self.number((number.cast_unsigned() << 1) ^ (number >> 63).cast_unsigned());
     }
 
-    fn wide(&mut self, number: u128) {
+    pub(crate) fn wide(&mut self, number: u128) {
         self.0.extend_from_slice(&number.to_le_bytes());
     }
 
-    fn bytes(&mut self, bytes: &[u8]) {
+    pub(crate) fn raw(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         self.number(bytes.len() as u64);
         self.0.extend_from_slice(bytes);
     }
 
-    fn option<T>(&mut self, some: Option<T>, put: impl FnOnce(&mut Self, T)) {
+    pub(crate) fn option<T>(&mut self, some: Option<T>, put: impl FnOnce(&mut Self, T)) {
         self.byte(some.is_some().into());
         if let Some(some) = some {
             put(self, some);
         }
     }
 
-    fn partition_id(&mut self, id: PartitionId) {
+    pub(crate) fn partition_id(&mut self, id: PartitionId) {
         self.number(id.topic.0.into());
         self.number(id.number.into());
     }
@@ -337,7 +378,7 @@ impl Out<'_> {
     }
 
     fn producer(&mut self, producer: &Producer) {
-        let Producer { name, scope, used, forget } = producer;
+        let Producer { name, scope, used, forget, topics } = producer;
         self.bytes(name.as_bytes());
         self.byte(match scope {
             Scope::Producer => 0,
@@ -345,6 +386,14 @@ impl Out<'_> {
         });
         self.signed(used.0);
         self.signed(forget.0);
+        if !topics.is_empty() {
+            self.number(topics.len() as u64);
+        }
+        let mut least = 0;
+        for TopicId(id) in topics {
+            self.number(u64::from(*id) - least);
+            least = u64::from(*id) + 1;
+        }
     }
 
     fn sequences(&mut self, sequences: &Sequences) {
@@ -434,20 +483,20 @@ fn follows(before: &Remembered, one: &Remembered) -> bool {
 }
 
 /// Takes one thing after the other from the front of some bytes.
-struct Front<'a>(&'a [u8]);
+pub(crate) struct Front<'a>(&'a [u8]);
 
 impl<'a> Front<'a> {
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], Undecodable> {
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], Undecodable> {
         let (array, rest) = self.0.split_first_chunk().ok_or_else(short)?;
         self.0 = rest;
         Ok(*array)
     }
 
-    fn byte(&mut self) -> Result<u8, Undecodable> {
+    pub(crate) fn byte(&mut self) -> Result<u8, Undecodable> {
         self.array().map(|[byte]| byte)
     }
 
-    fn number(&mut self) -> Result<u64, Undecodable> {
+    pub(crate) fn number(&mut self) -> Result<u64, Undecodable> {
         let mut number = 0u64;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
@@ -465,12 +514,12 @@ impl<'a> Front<'a> {
         bad("a number is not written as numbers are")
     }
 
-    fn small(&mut self) -> Result<u32, Undecodable> {
+    pub(crate) fn small(&mut self) -> Result<u32, Undecodable> {
         let number = self.number()?;
         u32::try_from(number).or_else(|_| bad("a number is too large"))
     }
 
-    fn signed(&mut self) -> Result<i64, Undecodable> {
+    pub(crate) fn signed(&mut self) -> Result<i64, Undecodable> {
         let number = self.number()?;
         Ok((number >> 1).cast_signed() ^ -(number & 1).cast_signed())
     }
@@ -479,7 +528,7 @@ impl<'a> Front<'a> {
         self.signed().map(Wall)
     }
 
-    fn wide(&mut self) -> Result<u128, Undecodable> {
+    pub(crate) fn wide(&mut self) -> Result<u128, Undecodable> {
         self.array().map(u128::from_le_bytes)
     }
 
@@ -490,11 +539,11 @@ impl<'a> Front<'a> {
         Ok(bytes)
     }
 
-    fn text(&mut self) -> Result<&'a str, Undecodable> {
+    pub(crate) fn text(&mut self) -> Result<&'a str, Undecodable> {
         str::from_utf8(self.bytes()?).or_else(|_| bad("a text is not UTF-8"))
     }
 
-    fn option<T>(
+    pub(crate) fn option<T>(
         &mut self,
         get: impl FnOnce(&mut Self) -> Result<T, Undecodable>,
     ) -> Result<Option<T>, Undecodable> {
@@ -505,21 +554,26 @@ impl<'a> Front<'a> {
         }
     }
 
+    /// Bytes that are left.
+    pub(crate) fn left(&self) -> usize {
+        self.0.len()
+    }
+
     /// How many follow that take at least `bytes` each: never more than there can be.
-    fn count(&mut self, bytes: usize) -> Result<usize, Undecodable> {
+    pub(crate) fn count(&mut self, bytes: usize) -> Result<usize, Undecodable> {
         let count = usize::try_from(self.number()?).map_err(|_| short())?;
         if count > self.0.len() / bytes { Err(short()) } else { Ok(count) }
     }
 
-    fn name(&mut self) -> Result<TopicName, Undecodable> {
+    pub(crate) fn name(&mut self) -> Result<TopicName, Undecodable> {
         self.text()?.parse().map_err(|bad: crate::BadTopicName| Undecodable(bad.to_string()))
     }
 
-    fn topic_id(&mut self) -> Result<TopicId, Undecodable> {
+    pub(crate) fn topic_id(&mut self) -> Result<TopicId, Undecodable> {
         self.small().map(TopicId)
     }
 
-    fn partition_id(&mut self) -> Result<PartitionId, Undecodable> {
+    pub(crate) fn partition_id(&mut self) -> Result<PartitionId, Undecodable> {
         Ok(PartitionId { topic: self.topic_id()?, number: self.small()? })
     }
 
@@ -560,14 +614,32 @@ impl<'a> Front<'a> {
         Ok(TopicSettings { retention, retention_bytes, durability, compression })
     }
 
-    fn producer(&mut self) -> Result<Producer, Undecodable> {
+    fn producer(&mut self, topics: bool) -> Result<Producer, Undecodable> {
         let name = self.text()?.to_owned();
         let scope = match self.byte()? {
             0 => Scope::Producer,
             1 => Scope::Topic,
             _ => return bad("sequences count one of two things"),
         };
-        Ok(Producer { name, scope, used: self.wall()?, forget: self.wall()? })
+        let (used, forget) = (self.wall()?, self.wall()?);
+        let topics = if topics { self.topics()? } else { BTreeSet::new() };
+        Ok(Producer { name, scope, used, forget, topics })
+    }
+
+    fn topics(&mut self) -> Result<BTreeSet<TopicId>, Undecodable> {
+        let count = self.count(1)?;
+        if count == 0 {
+            return bad("topics that are named are at least one");
+        }
+        let mut topics = BTreeSet::new();
+        let mut least = 0u64;
+        for _ in 0..count {
+            let id = self.number()?.checked_add(least).and_then(|id| u32::try_from(id).ok());
+            let id = id.ok_or_else(|| Undecodable("a topic's number is too large".to_owned()))?;
+            topics.insert(TopicId(id));
+            least = u64::from(id) + 1;
+        }
+        Ok(topics)
     }
 
     fn sequences(&mut self) -> Result<Sequences, Undecodable> {
@@ -650,10 +722,10 @@ impl<'a> Front<'a> {
 /// The smallest run: sequence, count, place, sum.
 const RUN_BYTES_MIN: usize = 10;
 
-fn bad<T>(words: &str) -> Result<T, Undecodable> {
+pub(crate) fn bad<T>(words: &str) -> Result<T, Undecodable> {
     Err(Undecodable(words.to_owned()))
 }
 
-fn short() -> Undecodable {
+pub(crate) fn short() -> Undecodable {
     Undecodable("the bytes end too early".to_owned())
 }

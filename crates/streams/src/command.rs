@@ -5,8 +5,10 @@ use std::ops::RangeInclusive;
 use handoff_types::{Sight, Span, Wall};
 use thiserror::Error;
 
+use crate::groups::{GroupCommand, GroupRefusal, GroupReply};
 use crate::{
-    Message, PartitionId, Place, ProducerId, ScheduledId, Scope, Topic, TopicName, TopicSettings,
+    Message, PartitionId, Place, ProducerId, ScheduledId, Scope, Topic, TopicId, TopicName,
+    TopicSettings,
 };
 
 /// What may be asked for. From the configuration, with the command.
@@ -145,6 +147,8 @@ pub enum Command {
         /// What is allowed.
         bounds: Bounds,
     },
+    /// Something of a group.
+    Group(GroupCommand),
 }
 
 /// What became of one message.
@@ -214,6 +218,8 @@ pub enum Reply {
         /// Whether more is due.
         more: bool,
     },
+    /// Something of a group.
+    Group(GroupReply),
     /// It cannot be done, and nothing changed.
     Refused(Refusal),
 }
@@ -297,6 +303,9 @@ pub enum Refusal {
         /// The limit.
         hours: u64,
     },
+    /// Why not of a group.
+    #[error(transparent)]
+    Group(GroupRefusal),
 }
 
 /// What the shell does once the changes are durable.
@@ -318,6 +327,9 @@ pub enum Action {
         /// The first offset that stays.
         below: u64,
     },
+    /// A topic is there that nobody asked for by name: one for dead letters. It comes before what is
+    /// published in it.
+    Made(TopicId),
     /// Everything of the partition can be removed.
     Remove(PartitionId),
 }

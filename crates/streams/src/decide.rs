@@ -2,6 +2,7 @@
 
 use handoff_types::{Decision, Entropy, Machine, Now, Steady};
 
+use crate::groups::{self, GroupName, MemberId, Reads};
 use crate::{
     Action, Change, Command, Refusal, Reply, State, evolve, needs, produce, register, schedule,
     topics,
@@ -41,6 +42,7 @@ impl Machine for Streams {
             Command::Tick { limit, bytes_max, bounds: _ } => {
                 Ok(schedule::tick(state, *limit, *bytes_max, now))
             }
+            Command::Group(command) => groups::decide(state, command, now, entropy),
         };
         decided.unwrap_or_else(|refusal: Refusal| answer(Reply::Refused(refusal)))
     }
@@ -62,6 +64,33 @@ impl Streams {
     #[must_use]
     pub fn needs(state: &State, command: &Command) -> Vec<crate::Key> {
         needs::needs(state, command)
+    }
+
+    /// The messages that have to be read before a command is decided, because they may become dead
+    /// letters. They come with the command; one that is not kept any more, or was lost, as such. A
+    /// commit that is decided without one answers which; a sweep leaves it to the next.
+    #[must_use]
+    pub fn reads(state: &State, command: &Command, now: Now) -> Reads {
+        match command {
+            Command::Group(command) => groups::reads(state, command, now),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The aggregates that [`State::candidates`] looks at.
+    #[must_use]
+    pub fn needs_of_candidates(
+        state: &State,
+        group: &GroupName,
+        member: MemberId,
+    ) -> Vec<crate::Key> {
+        groups::of_candidates(state, group, member)
+    }
+
+    /// The aggregates that [`State::group_view`] and [`State::due`] look at.
+    #[must_use]
+    pub fn needs_of_group(state: &State, group: &GroupName) -> Vec<crate::Key> {
+        groups::of_view(state, group)
     }
 }
 

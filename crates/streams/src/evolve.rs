@@ -19,6 +19,8 @@ pub(crate) fn evolve(state: &mut State, change: &Change) {
             state.alter_topic(name, |topic| topic.partitions = topic.partitions.max(*partitions));
         }
         Change::TopicDeleted(name) => state.set_topic(name, None),
+        Change::TopicNamed(id, name) => state.set_name(*id, Some(name.clone())),
+        Change::TopicUnnamed(id) => state.set_name(*id, None),
         Change::PartitionOpened(id) => state.set_partition(*id, Some(Partition::default())),
         Change::PartitionClosed(id) => state.set_partition(*id, None),
         Change::Appended { partition, base, count, last, bytes, batch: _ } => {
@@ -36,6 +38,7 @@ pub(crate) fn evolve(state: &mut State, change: &Change) {
         Change::SequencesForgotten(producer, topic) => state.set_sequences(*producer, *topic, None),
         Change::Scheduled(scheduled) => state.set_scheduled(scheduled.id, Some(scheduled.clone())),
         Change::Unscheduled(id) => state.set_scheduled(*id, None),
+        Change::Group(change) => state.evolve_group(change),
     }
 }
 

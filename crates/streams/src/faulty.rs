@@ -2,6 +2,7 @@
 //! drawn, always the same: strictly every n-th would be every commit of whoever makes n − 1 loads
 //! before it.
 
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use handoff_types::{Entropy, Now, Outcome};
@@ -61,6 +62,13 @@ impl<S: Store> Store for Faulty<S> {
             return Err(failed(Outcome::NotApplied));
         }
         self.store.load(keys, hold).await
+    }
+
+    async fn find(&self, range: RangeInclusive<Key>, limit: usize) -> Result<Vec<Key>, Failed> {
+        if self.is_hit() {
+            return Err(failed(Outcome::NotApplied));
+        }
+        self.store.find(range, limit).await
     }
 
     async fn commit(

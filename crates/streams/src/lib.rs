@@ -14,6 +14,8 @@
 //! What is stored is a Kafka record batch ([`batch`]), made here, with offsets and times in it. It
 //! travels beside the change that announces it: the state knows that it is there, not what it says.
 //!
+//! Who reads them is in [`groups`].
+//!
 //! [`Streams`] is the machine, [`State`] what it has decided so far. An aggregate has a [`Key`]; a
 //! change touches one aggregate. [`port`] is what the room needs of a store, whatever it is.
 
@@ -28,6 +30,7 @@ mod decide;
 mod evolve;
 #[cfg(feature = "conformance")]
 pub mod faulty;
+pub mod groups;
 mod key;
 #[cfg(feature = "conformance")]
 pub mod memory;
@@ -45,7 +48,7 @@ mod state;
 mod topic;
 mod topics;
 
-pub use broker::{Broker, Rules};
+pub use broker::{Broker, Records, Rules};
 pub use change::Change;
 pub use codec::{Undecodable, decode_aggregate, decode_change, encode_aggregate, encode_change};
 pub use command::{

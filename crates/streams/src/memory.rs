@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
+use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
@@ -150,6 +151,12 @@ impl Store for Memory {
             Poll::Ready((loaded, (hold == Hold::Locked).then(locks)))
         })
         .await)
+    }
+
+    async fn find(&self, range: RangeInclusive<Key>, limit: usize) -> Result<Vec<Key>, Failed> {
+        let inner = self.inner();
+        let keys = inner.state.keys_from(range.start());
+        Ok(keys.take_while(|key| key <= range.end()).take(limit).collect())
     }
 
     async fn commit(

@@ -94,6 +94,14 @@ fn number(crc: u32, number: Option<u64>) -> u32 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ScheduledId(pub u128);
 
+impl ScheduledId {
+    /// The lowest id a message has that is due then. Ids that were given before there were shared
+    /// stores are not ordered.
+    pub(crate) const fn first_at(due: Wall) -> Self {
+        Self(((due.0 ^ i64::MIN).cast_unsigned() as u128) << 64)
+    }
+}
+
 impl fmt::Display for ScheduledId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:032x}", self.0)

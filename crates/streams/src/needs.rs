@@ -1,11 +1,13 @@
 //! What a command must see.
 
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 
-use handoff_types::{Sight, Wall};
+use handoff_types::{Now, Wall};
 
 use crate::{
-    Command, Key, Message, PartitionId, Produce, Scope, State, Topic, TopicId, partition_of_key,
+    Command, Key, Message, PartitionId, Produce, ScheduledId, Scope, State, Topic, TopicId, groups,
+    partition_of_key,
 };
 
 pub(crate) fn needs(state: &State, command: &Command) -> Vec<Key> {
@@ -16,6 +18,7 @@ pub(crate) fn needs(state: &State, command: &Command) -> Vec<Key> {
         }
         Command::DeleteTopic { name } => {
             let mut keys = vec![Key::Topic(name.clone())];
+            keys.extend(state.topic(name).map(|topic| Key::Name(topic.id)));
             keys.extend(state.topic(name).into_iter().flat_map(partitions));
             keys
         }
@@ -26,25 +29,48 @@ pub(crate) fn needs(state: &State, command: &Command) -> Vec<Key> {
             match state.producer(id).map(|producer| producer.scope) {
                 None | Some(Scope::Producer) => keys.push(Key::Sequences(id, None)),
                 Some(Scope::Topic) => {
-                    let topics = state.topics(&Sight::All, None);
-                    keys.extend(topics.map(|topic| Key::Sequences(id, Some(topic.id))));
+                    let topics = state.producer(id).into_iter().flat_map(|known| &known.topics);
+                    for topic in topics {
+                        keys.push(Key::Sequences(id, Some(*topic)));
+                        keys.extend(named(state, *topic));
+                    }
                 }
             }
             keys
         }
         Command::CancelScheduled { id, .. } => {
-            let topic = state.waiting(*id).and_then(|one| state.topic_by_id(one.topic));
-            let topic = topic.map(|topic| Key::Topic(topic.name.clone()));
-            [Key::Scheduled(*id)].into_iter().chain(topic).collect()
+            let topic = state.waiting(*id).map(|one| one.topic);
+            let named = topic.into_iter().flat_map(|topic| named(state, topic));
+            [Key::Scheduled(*id)].into_iter().chain(named).collect()
         }
         Command::Trim { partition, .. } => vec![Key::Partition(*partition)],
-        // What is due is found among what is there; a shell that has only a part of it loads the
-        // rest by time. Without a clock everything that waits may be due.
+        // What is due is found among what is there; whoever has only a part of it looks first
+        // ([`finds`]). Without a clock everything that waits may be due.
         Command::Tick { limit, .. } => of_tick(state, *limit),
+        Command::Group(command) => groups::needs(state, command),
     }
 }
 
-fn of_produce(state: &State, produce: &Produce) -> Vec<Key> {
+/// Where to look for aggregates that a command is about and does not name: from a key to another,
+/// the first so many.
+pub(crate) fn finds(command: &Command, now: Now) -> Vec<(RangeInclusive<Key>, usize)> {
+    match command {
+        Command::Tick { limit, .. } => {
+            let first = Key::Scheduled(ScheduledId(0));
+            let last = ScheduledId(ScheduledId::first_at(now.wall).0 | u128::from(u64::MAX));
+            vec![(first..=Key::Scheduled(last), limit.saturating_add(1))]
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// What tells a topic by its number: the name, and then the topic.
+fn named(state: &State, topic: TopicId) -> impl Iterator<Item = Key> + use<> {
+    let known = state.name(topic).map(|name| Key::Topic(name.clone()));
+    [Key::Name(topic)].into_iter().chain(known)
+}
+
+pub(crate) fn of_produce(state: &State, produce: &Produce) -> Vec<Key> {
     let Produce { topic, producer, messages } = produce;
     let mut keys = vec![Key::Topic(topic.clone())];
     let topic = state.topic(topic);
@@ -63,13 +89,15 @@ fn of_produce(state: &State, produce: &Produce) -> Vec<Key> {
 }
 
 fn of_tick(state: &State, limit: usize) -> Vec<Key> {
+    // One more than is done says whether there is more.
+    let limit = limit.saturating_add(1);
     let mut keys = BTreeSet::new();
     let end = Wall(i64::MAX);
     for scheduled in state.due_by(end).take(limit) {
         keys.insert(Key::Scheduled(scheduled.id));
         keys.insert(first_partition(scheduled.topic));
+        keys.extend(named(state, scheduled.topic));
         if let Some(topic) = state.topic_by_id(scheduled.topic) {
-            keys.insert(Key::Topic(topic.name.clone()));
             keys.extend(destinations(topic, std::slice::from_ref(&scheduled.message)));
         }
     }
@@ -81,10 +109,18 @@ fn of_tick(state: &State, limit: usize) -> Vec<Key> {
     for (id, topic) in state.orphans_sequenced().take(limit) {
         keys.extend([Key::Sequences(id, Some(topic)), first_partition(topic)]);
     }
+    // Whether a group is gone is told by its members.
+    for (id, partition) in state.orphans_positioned().take(limit) {
+        keys.extend([Key::Members(id), first_partition(partition.topic)]);
+        let known = state.groups_known();
+        keys.extend(known.removals(id, partition).map(|change| change.key()));
+    }
     for id in state.forgotten_by(end).take(limit) {
         keys.insert(Key::Producer(id));
-        let sequences = state.sequences_of(id).take(limit);
-        keys.extend(sequences.map(|(topic, _)| Key::Sequences(id, topic)));
+        let known = state.producer(id).into_iter().flat_map(|known| known.topics.iter().copied());
+        keys.extend(
+            [None].into_iter().chain(known.map(Some)).map(|topic| Key::Sequences(id, topic)),
+        );
     }
     keys.into_iter().collect()
 }

@@ -1,7 +1,8 @@
-//! What the room needs of a store, whatever it is: five verbs and no rule.
+//! What the room needs of a store, whatever it is: six verbs and no rule.
 //!
 //! ```text
 //!  load    keys                      ──▶ aggregates at their versions
+//!  find    first to last key         ──▶ keys of what is there, ascending
 //!  commit  (key, version, changes) … ──▶ all of it, or a conflict and nothing
 //!  read    partition, offset         ──▶ whole batches, durable ones only
 //!  watch   (key, version) …          ──▶ ready when one of them has another version
@@ -16,6 +17,7 @@
 //! [`Broker`](crate::Broker) is the one user of the port. `conformance` is what every store passes.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 
 use bytes::Bytes;
 use handoff_types::{Now, Outcome};
@@ -121,6 +123,17 @@ pub trait Store: fmt::Debug + Send + Sync {
         hold: Hold,
     ) -> impl Future<Output = Result<(Vec<Loaded>, Option<Self::Guard>), Failed>> + Send;
 
+    /// Keys of aggregates that are there, from one to another, ascending, the first so many. What is
+    /// committed meanwhile may be missing.
+    ///
+    /// # Errors
+    /// [`Failed`], with [`Outcome::NotApplied`].
+    fn find(
+        &self,
+        range: RangeInclusive<Key>,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<Key>, Failed>> + Send;
+
     /// Makes all steps true, durably, or none. The guard is the one of the load it rests on.
     ///
     /// # Errors
@@ -161,6 +174,14 @@ impl<S: Store> Store for &S {
         hold: Hold,
     ) -> impl Future<Output = Result<(Vec<Loaded>, Option<S::Guard>), Failed>> + Send {
         S::load(self, keys, hold)
+    }
+
+    fn find(
+        &self,
+        range: RangeInclusive<Key>,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<Key>, Failed>> + Send {
+        S::find(self, range, limit)
     }
 
     fn commit(

@@ -49,7 +49,10 @@ pub(crate) fn produce(
         if known.is_none() {
             room_for_one(state, bounds)?;
         }
-        let seen = heard(known, now.wall, bounds);
+        let mut seen = heard(known, now.wall, bounds);
+        if seen.scope == Scope::Topic && !seen.topics.contains(&topic.id) {
+            seen.topics.insert(topic.id);
+        }
         if known != Some(&seen) {
             changes.push(Change::ProducerSeen(*id, seen));
         }
@@ -246,21 +249,22 @@ impl Waiting<'_> {
                 "streams.scheduled_bytes_max allows {max} bytes of messages that wait"
             )));
         }
-        let id = self.id(number);
+        let id = self.id(number, due);
         self.scheduled.push(Scheduled { id, topic, due, producer, message: message.apart() });
         Ok(id)
     }
 
-    /// An id that no message has. The first draw is free but for one chance in 2^100.
-    fn id(&self, number: usize) -> ScheduledId {
+    /// An id that no message has. Those of messages that are due earlier are lower, so that a store
+    /// finds what is due by its key. The first draw is free but for one chance in 2^50.
+    fn id(&self, number: usize, due: Wall) -> ScheduledId {
         let mut draw = u64::try_from(number).unwrap_or(u64::MAX) << 32;
         loop {
-            let high = u128::from(self.entropy.word(draw));
-            let id = ScheduledId(high << 64 | u128::from(self.entropy.word(draw + 1)));
+            let id =
+                ScheduledId(ScheduledId::first_at(due).0 | u128::from(self.entropy.word(draw)));
             if self.state.waiting(id).is_none() {
                 return id;
             }
-            draw += 2;
+            draw += 1;
         }
     }
 }

@@ -1,11 +1,12 @@
 //! Who produced what.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
 use handoff_types::Wall;
 
-use crate::{PartitionId, ScheduledId};
+use crate::{PartitionId, ScheduledId, TopicId};
 
 /// A producer's GUID, written as a UUID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -69,6 +70,9 @@ pub struct Producer {
     pub used: Wall,
     /// When it is forgotten, if it is not heard of again.
     pub forget: Wall,
+    /// The topics it has sequences to, if they count per topic, those that are gone too: whoever sees
+    /// a part of the state finds its sequences by them. Written since there are shared stores.
+    pub topics: BTreeSet<TopicId>,
 }
 
 impl Producer {

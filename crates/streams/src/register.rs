@@ -1,5 +1,7 @@
 //! Producers say who they are.
 
+use std::collections::BTreeSet;
+
 use handoff_types::{Decision, Entropy, Now, Sight, Span, Wall};
 
 use crate::decide::Decided;
@@ -53,9 +55,9 @@ pub(crate) fn register(
     let mut last_by_topic: Vec<_> = state
         .sequences_of(id)
         .filter_map(|(topic, sequences)| {
-            let topic = state.topic_by_id(topic?)?;
-            let seen = sequences.floor.is_some() && sight.sees(topic.name.as_str());
-            seen.then(|| (topic.name.clone(), sequences.last))
+            let name = state.name(topic?)?;
+            let seen = sequences.floor.is_some() && sight.sees(name.as_str());
+            seen.then(|| (name.clone(), sequences.last))
         })
         .collect();
     last_by_topic.sort();
@@ -76,6 +78,7 @@ pub(crate) fn heard(known: Option<&Producer>, wall: Wall, bounds: &Bounds) -> Pr
             used: hour,
             // It may have been heard of until the end of that hour.
             forget: hour + USED_STEP + bounds.producer_idle,
+            topics: known.map_or_else(BTreeSet::new, |known| known.topics.clone()),
         },
     }
 }

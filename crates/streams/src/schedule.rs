@@ -9,8 +9,8 @@ use crate::produce::Delivery;
 use crate::{Change, Refusal, Reply, ScheduledId, State, TopicId};
 
 pub(crate) fn cancel(state: &State, id: ScheduledId, sight: &Sight) -> Result<Decided, Refusal> {
-    let topic = state.waiting(id).and_then(|scheduled| state.topic_by_id(scheduled.topic));
-    if !topic.is_some_and(|topic| sight.sees(topic.name.as_str())) {
+    let topic = state.waiting(id).and_then(|scheduled| state.name(scheduled.topic));
+    if !topic.is_some_and(|name| sight.sees(name.as_str())) {
         return Err(Refusal::NoScheduled(id));
     }
     let changes = vec![Change::Unscheduled(id)];
@@ -50,13 +50,17 @@ pub(crate) fn tick(state: &State, limit: usize, bytes_max: usize, now: Now) -> D
     let orphans = state.orphans_waiting().filter(later).map(Change::Unscheduled);
     let sequences = state.orphans_sequenced();
     let sequences = sequences.map(|(id, topic)| Change::SequencesForgotten(id, Some(topic)));
+    let known = state.groups_known();
+    let positions = state.orphans_positioned();
+    let positions = positions.flat_map(|(id, partition)| known.removals(id, partition));
+    let positions = positions.map(Change::Group);
     // A producer goes last of what is known of it, so that nothing of it is left behind.
     let producers = state.forgotten_by(now.wall).flat_map(|id| {
         let sequences = state.sequences_of(id);
         let sequences = sequences.map(move |(topic, _)| Change::SequencesForgotten(id, topic));
         sequences.chain([Change::ProducerForgotten(id)])
     });
-    let mut rest = orphans.chain(sequences).chain(producers);
+    let mut rest = orphans.chain(sequences).chain(positions).chain(producers);
     gone.extend(rest.by_ref().take(left));
     more |= rest.next().is_some();
 
@@ -72,6 +76,8 @@ pub(crate) fn next_deadline(state: &State, now: Now) -> Option<Steady> {
     if state.has_orphans() {
         return Some(now.steady);
     }
-    let first = [state.first_due(), state.first_forgotten()].into_iter().flatten().min()?;
-    Some(now.steady + first.since(now.wall))
+    let first = [state.first_due(), state.first_forgotten()].into_iter().flatten().min();
+    let first = first.map(|first| now.steady + first.since(now.wall));
+    let groups = state.groups_known().first_deadline();
+    first.into_iter().chain(groups).min()
 }

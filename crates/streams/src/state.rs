@@ -5,6 +5,7 @@ use std::ops::{Bound, RangeInclusive};
 
 use handoff_types::{Sight, Wall};
 
+use crate::groups::{Group, GroupChange, GroupId, Groups, Letters, Members, Position};
 use crate::{
     Key, Partition, PartitionId, Producer, ProducerId, Scheduled, ScheduledId, Sequences, Topic,
     TopicId, TopicName,
@@ -15,6 +16,8 @@ use crate::{
 pub enum Aggregate {
     /// The number of the next topic.
     Counters(TopicId),
+    /// A topic's name.
+    Name(TopicName),
     /// A topic.
     Topic(Topic),
     /// A partition.
@@ -25,6 +28,14 @@ pub enum Aggregate {
     Sequences(Sequences),
     /// A message that waits.
     Scheduled(Box<Scheduled>),
+    /// A group.
+    Group(Box<Group>),
+    /// Who is in a group.
+    Members(Box<Members>),
+    /// Where a group is in a partition.
+    Position(Box<Position>),
+    /// Letters that a group had replayed.
+    Replayed(Letters),
 }
 
 /// The aggregates, and what follows from them.
@@ -36,10 +47,15 @@ pub struct State {
     /// The number of the next topic; 0 as long as there was none.
     next_topic: TopicId,
     topics: BTreeMap<TopicName, Topic>,
+    /// Topics that were made before there were shared stores have none here.
+    numbered: BTreeMap<TopicId, TopicName>,
     partitions: BTreeMap<PartitionId, Partition>,
     producers: BTreeMap<ProducerId, Producer>,
     sequences: BTreeMap<(ProducerId, Option<TopicId>), Sequences>,
     scheduled: BTreeMap<ScheduledId, Box<Scheduled>>,
+    groups: Groups,
+    /// What there is beside what is here, if this is a part of a state.
+    elsewhere: Counts,
     // ── derived ──
     names: BTreeMap<TopicId, TopicName>,
     /// Partitions of each topic by their bytes.
@@ -85,7 +101,14 @@ impl State {
     /// A topic by its number.
     #[must_use]
     pub fn topic_by_id(&self, id: TopicId) -> Option<&Topic> {
-        self.topics.get(self.names.get(&id)?)
+        self.topics.get(self.name(id)?).filter(|topic| topic.id == id)
+    }
+
+    /// What the topic with a number is called, if it is there. Whoever sees a part of the state may
+    /// know that and not yet the topic.
+    #[must_use]
+    pub fn name(&self, id: TopicId) -> Option<&TopicName> {
+        self.names.get(&id).or_else(|| self.numbered.get(&id))
     }
 
     /// A topic and its partitions, if it is there and in sight.
@@ -182,7 +205,7 @@ impl State {
             self.due.range((from, Bound::Unbounded)).map(|(_, id)| id)
         });
         one.chain(all).filter_map(|id| self.waiting(*id)).filter(|scheduled| {
-            self.names.get(&scheduled.topic).is_some_and(|name| sight.sees(name.as_str()))
+            self.name(scheduled.topic).is_some_and(|name| sight.sees(name.as_str()))
         })
     }
 
@@ -190,12 +213,14 @@ impl State {
     /// last.
     #[must_use]
     pub fn counts(&self) -> Counts {
+        let more = self.elsewhere;
         Counts {
-            topics: self.topics.len(),
-            partitions: self.partitions.len(),
-            producers: self.producers.len(),
-            scheduled: self.scheduled.len(),
-            scheduled_bytes: self.scheduled_bytes,
+            topics: self.topics.len() + more.topics,
+            partitions: self.partitions.len() + more.partitions,
+            producers: self.producers.len() + more.producers,
+            scheduled: self.scheduled.len() + more.scheduled,
+            scheduled_bytes: self.scheduled_bytes + more.scheduled_bytes,
+            groups: self.groups.count() + more.groups,
         }
     }
 
@@ -206,6 +231,7 @@ impl State {
             Key::Counters => {
                 (self.next_topic != TopicId(0)).then_some(Aggregate::Counters(self.next_topic))
             }
+            Key::Name(id) => self.numbered.get(id).cloned().map(Aggregate::Name),
             Key::Partition(id) => self.partitions.get(id).copied().map(Aggregate::Partition),
             Key::Producer(id) => self.producers.get(id).cloned().map(Aggregate::Producer),
             Key::Scheduled(id) => self.scheduled.get(id).cloned().map(Aggregate::Scheduled),
@@ -213,6 +239,9 @@ impl State {
                 self.sequences.get(&(*id, *topic)).cloned().map(Aggregate::Sequences)
             }
             Key::Topic(name) => self.topics.get(name).cloned().map(Aggregate::Topic),
+            Key::Group(_) | Key::Replayed(..) | Key::Members(_) | Key::Position(..) => {
+                self.groups.aggregate(key)
+            }
         }
     }
 
@@ -225,6 +254,13 @@ impl State {
                     Some(Aggregate::Counters(next)) => next,
                     _ => TopicId(0),
                 };
+            }
+            Key::Name(id) => {
+                let name = match aggregate {
+                    Some(Aggregate::Name(name)) => Some(name),
+                    _ => None,
+                };
+                self.set_name(*id, name);
             }
             Key::Partition(id) => {
                 let partition = match aggregate {
@@ -261,13 +297,20 @@ impl State {
                 };
                 self.set_topic(name, topic);
             }
+            Key::Group(_) | Key::Replayed(..) | Key::Members(_) | Key::Position(..) => {
+                if let Some(topic) = self.groups.put(key, aggregate) {
+                    self.mind(topic);
+                }
+            }
         }
     }
 
     /// Keys of aggregates from a key on, ascending.
     pub fn keys_from<'a>(&'a self, from: &Key) -> impl Iterator<Item = Key> + use<'a> {
-        let Begin { counters, partition, producer, scheduled, sequences, topic } = Begin::at(from);
+        let Begin { counters, name, partition, producer, scheduled, sequences, topic } =
+            Begin::at(from);
         let counters = (counters && self.next_topic != TopicId(0)).then_some(Key::Counters);
+        let names = name.into_iter().flat_map(|b| self.numbered.range((b, Bound::Unbounded)));
         let partitions =
             partition.into_iter().flat_map(|b| self.partitions.range((b, Bound::Unbounded)));
         let producers =
@@ -279,7 +322,9 @@ impl State {
         let topics = topic.into_iter().flat_map(|b| self.topics.range((b, Bound::Unbounded)));
         counters
             .into_iter()
+            .chain(self.groups.keys_from(from))
             .chain(partitions.map(|(id, _)| Key::Partition(*id)))
+            .chain(names.map(|(id, _)| Key::Name(*id)))
             .chain(producers.map(|(id, _)| Key::Producer(*id)))
             .chain(scheduled.map(|(id, _)| Key::Scheduled(*id)))
             .chain(sequences.map(|((id, topic), _)| Key::Sequences(*id, *topic)))
@@ -322,7 +367,7 @@ impl State {
     }
 
     pub(crate) fn has_orphans(&self) -> bool {
-        !self.orphaned.is_empty()
+        !self.orphaned.is_empty() || self.groups.has_left()
     }
 
     /// Messages that wait for a topic that is gone.
@@ -341,6 +386,38 @@ impl State {
             .map(|(topic, id)| (*id, *topic))
     }
 
+    /// Where groups are in partitions of topics that are gone, or groups that are.
+    pub(crate) fn orphans_positioned(&self) -> impl Iterator<Item = (GroupId, PartitionId)> {
+        let topics = self.orphaned.iter().flat_map(|topic| self.groups.of_topic(*topic));
+        topics.chain(self.groups.left())
+    }
+
+    pub(crate) fn groups_known(&self) -> &Groups {
+        &self.groups
+    }
+
+    pub(crate) fn evolve_group(&mut self, change: &GroupChange) {
+        if let Some(topic) = self.groups.evolve(change) {
+            self.mind(topic);
+        }
+    }
+
+    /// A part of it, which knows how much there is besides.
+    pub(crate) fn part(&self, keys: impl IntoIterator<Item = Key>) -> Self {
+        let mut part = Self::default();
+        keys.into_iter().for_each(|key| part.put(&key, self.aggregate(&key)));
+        let (all, here) = (self.counts(), part.counts());
+        part.elsewhere = Counts {
+            topics: all.topics - here.topics,
+            partitions: all.partitions - here.partitions,
+            producers: all.producers - here.producers,
+            scheduled: all.scheduled - here.scheduled,
+            scheduled_bytes: all.scheduled_bytes - here.scheduled_bytes,
+            groups: all.groups - here.groups,
+        };
+        part
+    }
+
     pub(crate) fn set_next_topic(&mut self, next: TopicId) {
         self.next_topic = next;
     }
@@ -357,6 +434,13 @@ impl State {
         if let Some(id) = id {
             self.names.insert(id, name.clone());
         }
+    }
+
+    pub(crate) fn set_name(&mut self, id: TopicId, name: Option<TopicName>) {
+        match name {
+            Some(name) => self.numbered.insert(id, name),
+            None => self.numbered.remove(&id),
+        };
     }
 
     pub(crate) fn alter_topic(&mut self, name: &TopicName, alter: impl FnOnce(&mut Topic)) {
@@ -457,7 +541,8 @@ impl State {
     fn mind(&mut self, topic: TopicId) {
         let left = self.is_gone(topic)
             && (self.due_by_topic.range(dues_of(topic)).next().is_some()
-                || self.sequenced.range(sequenced_to(topic)).next().is_some());
+                || self.sequenced.range(sequenced_to(topic)).next().is_some()
+                || self.groups.knows_of(topic));
         match left {
             true => self.orphaned.insert(topic),
             false => self.orphaned.remove(&topic),
@@ -491,6 +576,7 @@ impl Skew {
 #[derive(Default)]
 struct Begin {
     counters: bool,
+    name: Option<Bound<TopicId>>,
     partition: Option<Bound<PartitionId>>,
     producer: Option<Bound<ProducerId>>,
     scheduled: Option<Bound<ScheduledId>>,
@@ -502,6 +588,7 @@ impl Begin {
     fn at(key: &Key) -> Self {
         let all = Self {
             counters: true,
+            name: Some(Bound::Unbounded),
             partition: Some(Bound::Unbounded),
             producer: Some(Bound::Unbounded),
             scheduled: Some(Bound::Unbounded),
@@ -510,11 +597,18 @@ impl Begin {
         };
         match key {
             Key::Counters => all,
+            Key::Group(_) | Key::Replayed(..) | Key::Members(_) | Key::Position(..) => {
+                Self { counters: false, ..all }
+            }
             Key::Partition(id) => {
                 Self { counters: false, partition: Some(Bound::Included(*id)), ..all }
             }
+            Key::Name(id) => {
+                Self { counters: false, partition: None, name: Some(Bound::Included(*id)), ..all }
+            }
             Key::Producer(id) => Self {
                 counters: false,
+                name: None,
                 partition: None,
                 producer: Some(Bound::Included(*id)),
                 ..all
@@ -550,4 +644,6 @@ pub struct Counts {
     pub scheduled: usize,
     /// Bytes of those.
     pub scheduled_bytes: usize,
+    /// Groups.
+    pub groups: usize,
 }

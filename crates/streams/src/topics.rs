@@ -37,7 +37,11 @@ pub(crate) fn create(
         settings: *settings,
         created: now.wall,
     };
-    let mut changes = vec![Change::NextTopic(TopicId(next)), Change::TopicCreated(topic.clone())];
+    let mut changes = vec![
+        Change::NextTopic(TopicId(next)),
+        Change::TopicCreated(topic.clone()),
+        Change::TopicNamed(id, name.clone()),
+    ];
     changes.extend((0..*partitions).map(opened(id)));
     Ok(Decision { reply: Reply::Created(topic), changes, actions: Vec::new() })
 }
@@ -86,7 +90,7 @@ pub(crate) fn grow(
 pub(crate) fn delete(state: &State, name: &TopicName) -> Result<Decided, Refusal> {
     let topic = find(state, name)?;
     let partitions = (0..topic.partitions).map(|number| PartitionId { topic: topic.id, number });
-    let mut changes = vec![Change::TopicDeleted(name.clone())];
+    let mut changes = vec![Change::TopicDeleted(name.clone()), Change::TopicUnnamed(topic.id)];
     changes.extend(partitions.clone().map(Change::PartitionClosed));
     let actions = partitions.map(Action::Remove).collect();
     Ok(Decision { reply: Reply::Deleted(topic.clone()), changes, actions })

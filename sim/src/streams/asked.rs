@@ -1,6 +1,6 @@
 //! What is asked of the streams room, with its answer, on its way to whoever asked.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use handoff_streams::{
@@ -18,6 +18,15 @@ pub(crate) struct Asked {
     pub(super) actions: Vec<Action>,
     /// Everything there is right behind it.
     pub(super) look: Look,
+    /// What whoever decided it looked at, if that was a part of what there is.
+    pub(super) among: Option<BTreeSet<Key>>,
+}
+
+impl Asked {
+    /// Whether whoever decided it knew of an aggregate.
+    pub(super) fn knew(&self, key: &Key) -> bool {
+        self.among.as_ref().is_none_or(|among| among.contains(key))
+    }
 }
 
 /// Everything there is to see.
@@ -67,6 +76,7 @@ pub(super) fn kind(command: &Command) -> &'static str {
         Command::CancelScheduled { .. } => "cancel",
         Command::Trim { .. } => "trim",
         Command::Tick { .. } => "tick",
+        Command::Group(_) => "group",
     }
 }
 
@@ -112,6 +122,7 @@ pub(super) fn words(command: &Command) -> String {
         Command::CancelScheduled { id, sight } => format!("cancel {id} for {sight:?}"),
         Command::Trim { partition, below, .. } => format!("trim {partition} below {below}"),
         Command::Tick { limit, bytes_max, .. } => format!("tick {limit}, {bytes_max} bytes"),
+        Command::Group(command) => format!("group {}: {command:?}", command.group()),
     }
 }
 

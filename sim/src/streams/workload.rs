@@ -39,8 +39,6 @@ pub(crate) struct Workload {
     waiting: VecDeque<ScheduledId>,
     /// Noise that does not compress.
     noise: Bytes,
-    /// Whoever decides sees a part of what there is.
-    partly: bool,
 }
 
 /// A producer, and what it will call its next message.
@@ -84,16 +82,13 @@ impl Workload {
             sent: VecDeque::new(),
             waiting: VecDeque::new(),
             noise: Bytes::from(noise),
-            partly: false,
             dice,
         }
     }
 
-    /// Nothing is scarce, and nothing is asked that is found by its time or its topic's number: for
-    /// brokers that share a store and do not see everything in it.
+    /// Nothing is scarce: for brokers that share a store and do not see everything in it.
     pub(crate) fn of_brokers(dice: Dice) -> Self {
         let mut workload = Self::new(dice);
-        workload.partly = true;
         let bounds = &mut workload.bounds;
         (bounds.topics_max, bounds.partitions_max) = (1_000, 10_000);
         (bounds.producers_max, bounds.scheduled_max) = (10_000, 10_000);
@@ -142,7 +137,7 @@ impl Workload {
             7 => self.grow(),
             8 => self.delete(),
             9..14 => self.register(),
-            14..20 if !self.partly => self.cancel(),
+            14..20 => self.cancel(),
             20..23 => self.trim(state),
             _ if state.counts().topics == 0 => self.create(),
             23..50 => self.produce(state, now),

@@ -1,13 +1,19 @@
 //! Changes, aggregates and keys as bytes. That those of a living room come back is looked at after
 //! every command of every other test here.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
+use handoff_streams::groups::{
+    Given, Group, GroupChange, GroupId, GroupName, GroupSettings, Keys, LeaseId, Member, MemberId,
+    Members, Order, Run, Start, Step,
+};
 use handoff_streams::{
     Aggregate, Change, Compression, Durability, Header, Key, Message, PartitionId, Place, Producer,
     ProducerId, Remembered, Scheduled, ScheduledId, Scope, State, Streams, Topic, TopicId,
     TopicName, TopicSettings, decode_aggregate, decode_change, encode_aggregate, encode_change,
 };
-use handoff_types::{Machine, Span, Wall};
+use handoff_types::{Machine, Span, Steady, Wall};
 use proptest::prelude::*;
 
 use crate::room::topic;
@@ -42,9 +48,16 @@ fn id() -> impl Strategy<Value = u128> {
 
 fn producer() -> impl Strategy<Value = Producer> {
     let scope = prop_oneof![Just(Scope::Producer), Just(Scope::Topic)];
-    (".{0,20}", scope, any::<i64>(), any::<i64>()).prop_map(|(name, scope, used, forget)| {
-        Producer { name, scope, used: Wall(used), forget: Wall(forget) }
-    })
+    let topics = prop::collection::btree_set(any::<u32>().prop_map(TopicId), 0..4);
+    (".{0,20}", scope, any::<i64>(), any::<i64>(), topics).prop_map(
+        |(name, scope, used, forget, topics)| Producer {
+            name,
+            scope,
+            used: Wall(used),
+            forget: Wall(forget),
+            topics,
+        },
+    )
 }
 
 fn remembered() -> impl Strategy<Value = Remembered> {
@@ -94,8 +107,8 @@ fn message() -> impl Strategy<Value = Message> {
 fn change() -> impl Strategy<Value = Change> {
     let some_topic = || prop::option::of((0u32..3).prop_map(TopicId));
     prop_oneof![
-        any::<u32>().prop_map(|n| Change::NextTopic(TopicId(n))),
-        (any::<u32>(), name(), any::<u32>(), settings(), any::<i64>()).prop_map(
+        1 => any::<u32>().prop_map(|n| Change::NextTopic(TopicId(n))),
+        1 => (any::<u32>(), name(), any::<u32>(), settings(), any::<i64>()).prop_map(
             |(id, name, partitions, settings, created)| Change::TopicCreated(Topic {
                 id: TopicId(id),
                 name,
@@ -104,12 +117,14 @@ fn change() -> impl Strategy<Value = Change> {
                 created: Wall(created),
             })
         ),
-        (name(), settings()).prop_map(|(name, settings)| Change::TopicAltered(name, settings)),
-        (name(), any::<u32>()).prop_map(|(name, count)| Change::TopicGrown(name, count)),
-        name().prop_map(Change::TopicDeleted),
-        partition_id().prop_map(Change::PartitionOpened),
-        partition_id().prop_map(Change::PartitionClosed),
-        (partition_id(), any::<u64>(), any::<u32>(), any::<i64>(), any::<u32>()).prop_map(
+        1 => (name(), settings()).prop_map(|(name, settings)| Change::TopicAltered(name, settings)),
+        1 => (name(), any::<u32>()).prop_map(|(name, count)| Change::TopicGrown(name, count)),
+        1 => name().prop_map(Change::TopicDeleted),
+        1 => (0u32..3, name()).prop_map(|(id, name)| Change::TopicNamed(TopicId(id), name)),
+        1 => (0u32..3).prop_map(|id| Change::TopicUnnamed(TopicId(id))),
+        1 => partition_id().prop_map(Change::PartitionOpened),
+        1 => partition_id().prop_map(Change::PartitionClosed),
+        1 => (partition_id(), any::<u64>(), any::<u32>(), any::<i64>(), any::<u32>()).prop_map(
             |(partition, base, count, last, bytes)| Change::Appended {
                 partition,
                 base,
@@ -119,11 +134,11 @@ fn change() -> impl Strategy<Value = Change> {
                 batch: Bytes::new(),
             }
         ),
-        (partition_id(), any::<u64>(), any::<u64>())
+        1 => (partition_id(), any::<u64>(), any::<u64>())
             .prop_map(|(partition, start, bytes)| Change::Trimmed { partition, start, bytes }),
-        (id(), producer()).prop_map(|(id, one)| Change::ProducerSeen(ProducerId(id), one)),
-        id().prop_map(|id| Change::ProducerForgotten(ProducerId(id))),
-        (id(), some_topic(), stored(), 0u32..9, 0u32..5).prop_map(
+        1 => (id(), producer()).prop_map(|(id, one)| Change::ProducerSeen(ProducerId(id), one)),
+        1 => id().prop_map(|id| Change::ProducerForgotten(ProducerId(id))),
+        1 => (id(), some_topic(), stored(), 0u32..9, 0u32..5).prop_map(
             |(id, topic, stored, remembered_max, missing_max)| Change::Sequenced {
                 producer: ProducerId(id),
                 topic,
@@ -132,15 +147,125 @@ fn change() -> impl Strategy<Value = Change> {
                 missing_max,
             }
         ),
-        (id(), some_topic()).prop_map(|(id, t)| Change::SequencesForgotten(ProducerId(id), t)),
-        (id(), 0u32..3, any::<i64>(), any::<Option<(u128, u64)>>(), message()).prop_map(
+        1 => (id(), some_topic()).prop_map(|(id, t)| Change::SequencesForgotten(ProducerId(id), t)),
+        1 => (id(), 0u32..3, any::<i64>(), any::<Option<(u128, u64)>>(), message()).prop_map(
             |(id, topic, due, producer, message)| {
                 let producer = producer.map(|(id, sequence)| (ProducerId(id), sequence));
                 let (id, topic, due) = (ScheduledId(id), TopicId(topic), Wall(due));
                 Change::Scheduled(Box::new(Scheduled { id, topic, due, producer, message }))
             }
         ),
-        id().prop_map(|id| Change::Unscheduled(ScheduledId(id))),
+        1 => id().prop_map(|id| Change::Unscheduled(ScheduledId(id))),
+        12 => group_change().prop_map(Change::Group),
+    ]
+}
+
+fn run() -> impl Strategy<Value = Run> {
+    prop_oneof![
+        4 => (0u64..40, 0u64..8).prop_map(|(first, more)| (first, first + more)),
+        1 => any::<(u64, u64)>().prop_map(|(a, b)| (a.min(b), a.max(b))),
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let keys = prop::collection::vec(0u32..3, 1..8);
+    let runs = || prop::collection::vec(run(), 0..4);
+    let letter = prop::option::of((partition_id(), any::<u64>()));
+    let error = prop::option::of(".{0,9}".prop_map(Arc::<str>::from));
+    prop_oneof![
+        prop_oneof![0u64..20, any::<u64>()].prop_map(|at| Step::Begin { at }),
+        keys.prop_map(|keys| Step::Known { count: keys.len() as u64, keys: Keys::of(keys) }),
+        any::<u64>().prop_map(|count| Step::Known { count, keys: Keys::default() }),
+        (0u64..30, 0u128..3, 0u64..9, runs()).prop_map(|(lease, member, deadline, runs)| {
+            let (lease, member, deadline) = (LeaseId(lease), MemberId(member), Steady(deadline));
+            Step::Lease { lease, member, deadline, runs }
+        }),
+        run().prop_map(Step::Done),
+        (run(), letter).prop_map(|(run, letter)| Step::Dead { run, letter }),
+        (run(), 0u64..9, 0u32..4, error).prop_map(|(run, until, attempt, error)| {
+            Step::Wait { run, until: Steady(until), attempt, error }
+        }),
+        (0u64..30, any::<u64>()).prop_map(|(lease, at)| {
+            Step::Extend { lease: LeaseId(lease), deadline: Steady(at) }
+        }),
+        prop_oneof![0u64..40, any::<u64>()].prop_map(|below| Step::Lost { below }),
+        prop::option::of(run()).prop_map(Step::Damaged),
+    ]
+}
+
+fn group_settings() -> impl Strategy<Value = GroupSettings> {
+    let order = prop_oneof![Just(Order::Key), Just(Order::Partition), Just(Order::Free)];
+    let start = prop_oneof![Just(Start::Earliest), Just(Start::Latest)];
+    let numbers = any::<(u32, u32, u64, u64, u64)>();
+    (prop::collection::vec(name(), 0..3), start, order, name(), numbers).prop_map(
+        |(topics, start, order, dead_letter, (max_attempts, in_flight_max, a, b, c))| {
+            GroupSettings {
+                topics,
+                start,
+                order,
+                max_attempts,
+                dead_letter,
+                lease: Span(a),
+                backoff: Span(b),
+                backoff_max: Span(c),
+                in_flight_max,
+            }
+        },
+    )
+}
+
+fn members() -> impl Strategy<Value = Members> {
+    let partitions = || prop::collection::vec(partition_id(), 0..3);
+    let member = (
+        (".{0,9}", prop::option::of(".{0,9}"), prop::collection::vec(name(), 0..3)),
+        (any::<u64>(), any::<u64>(), any::<i64>(), partitions(), partitions()),
+    );
+    let member = member.prop_map(
+        |((client, instance, topics), (session, deadline, since, assigned, former))| Member {
+            client,
+            instance,
+            topics,
+            session: Span(session),
+            deadline: Steady(deadline),
+            since: Wall(since),
+            assigned,
+            former,
+        },
+    );
+    let given = (name(), any::<u32>(), any::<u32>());
+    let given =
+        given.prop_map(|(name, id, partitions)| Given { name, id: TopicId(id), partitions });
+    let members = prop::collection::btree_map(id().prop_map(MemberId), member, 0..3);
+    (any::<u64>(), members, prop::collection::vec(given, 0..3))
+        .prop_map(|(generation, members, given)| Members { generation, members, given })
+}
+
+fn group_change() -> impl Strategy<Value = GroupChange> {
+    let group = || (0u64..3).prop_map(GroupId);
+    let text = || "[0-2]".prop_map(|text| text.parse::<GroupName>().unwrap());
+    // Two groups never share a number.
+    let made = (0u64..3, group_settings(), any::<i64>());
+    let made = made.prop_map(|(id, settings, created)| {
+        (id, id.to_string().parse().unwrap(), settings, created)
+    });
+    prop_oneof![
+        1 => made.prop_map(|(id, name, settings, created)| {
+            let (id, created) = (GroupId(id), Wall(created));
+            GroupChange::Made(Box::new(Group { id, name, settings, created }))
+        }),
+        1 => (text(), group_settings())
+            .prop_map(|(name, settings)| GroupChange::Altered(name, Box::new(settings))),
+        1 => text().prop_map(GroupChange::Deleted),
+        1 => (group(), members()).prop_map(|(id, all)| GroupChange::Members(id, Box::new(all))),
+        1 => group().prop_map(GroupChange::MembersGone),
+        1 => (group(), id(), any::<u64>())
+            .prop_map(|(id, who, at)| GroupChange::Seen(id, MemberId(who), Steady(at))),
+        8 => (group(), partition_id(), prop::collection::vec(step(), 0..9))
+            .prop_map(|(id, partition, steps)| GroupChange::Moved(id, partition, steps)),
+        1 => (group(), partition_id()).prop_map(|(id, at)| GroupChange::PositionGone(id, at)),
+        1 => (group(), partition_id(), prop::collection::vec(run(), 0..4))
+            .prop_map(|(id, at, runs)| GroupChange::Replayed(id, at, runs)),
+        1 => (group(), partition_id()).prop_map(|(id, at)| GroupChange::ReplayedGone(id, at)),
     ]
 }
 
@@ -173,7 +298,7 @@ proptest! {
 
     #[test]
     fn any_bytes_are_read_or_not_and_what_is_read_is_written_the_same(
-        kind in 0u8..20,
+        kind in prop_oneof![0u8..20, 30u8..44],
         bytes in prop::collection::vec(prop_oneof![0u8..4, any::<u8>()], 0..80),
     ) {
         let bytes = [vec![kind], bytes].concat();
@@ -326,6 +451,19 @@ fn bytes_are_what_they_were() {
     ]
     .concat();
     assert_eq!(encoded(&sequenced), expected);
+    let named = Change::TopicNamed(TopicId(300), topic("ab"));
+    assert_eq!(encoded(&named), [16, 0xac, 2, 2, b'a', b'b']);
+    assert_eq!(encoded(&Change::TopicUnnamed(TopicId(3))), [17, 3]);
+    let seen = |topics: &[u32]| Producer {
+        name: "n".to_owned(),
+        scope: Scope::Topic,
+        used: Wall(1),
+        forget: Wall(2),
+        topics: topics.iter().copied().map(TopicId).collect(),
+    };
+    let seen = |topics| encoded(&Change::ProducerSeen(ProducerId(1), seen(topics)));
+    assert_eq!(seen(&[]), [&[10][..], &guid, &[1, b'n', 1, 2, 4]].concat());
+    assert_eq!(seen(&[2, 3, 9]), [&[18][..], &guid, &[1, b'n', 1, 2, 4, 3, 2, 0, 5]].concat());
 }
 
 #[test]

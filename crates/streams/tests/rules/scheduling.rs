@@ -1,9 +1,10 @@
 //! Messages that wait for their time.
 
 use handoff_streams::{
-    Action, Change, Command, Message, Place, Refusal, Reply, ScheduledId, Scope, Status, Streams,
+    Action, Change, Command, Key, Message, Place, Refusal, Reply, ScheduledId, Scope, State,
+    Status, Streams,
 };
-use handoff_types::{Machine, Now, Sight, Span, Steady, Wall};
+use handoff_types::{Entropy, Machine, Now, Sight, Span, Steady, Wall};
 
 use crate::room::{BOUNDS, Decided, ME, Room, at, keyed, records, results, text, topic};
 
@@ -323,4 +324,26 @@ fn the_next_deadline_is_the_first_due_or_the_first_to_be_forgotten() {
     assert_eq!(Streams::next_deadline(&room.state, room.now), Some(room.now.steady));
     let now = Now { wall: Wall(room.now.wall.0 - 240_000_000), steady: Steady(5) };
     assert_eq!(Streams::next_deadline(&room.state, now), Some(Steady(180_000_005)));
+}
+
+/// Data directories from before topics' numbers had names have none.
+#[test]
+fn a_topic_whose_number_has_no_name_is_found_by_its_number_all_the_same() {
+    let mut room = Room::with(1);
+    let waiting = [later(&room, MINUTE, "first"), later(&room, MINUTE, "second")];
+    let id = ids(&room.send("orders", None, &waiting))[0];
+    let mut old = State::default();
+    for key in room.state.keys_from(&Key::Counters).filter(|key| !matches!(key, Key::Name(_))) {
+        old.put(&key, room.state.aggregate(&key));
+    }
+    assert_ne!(old, room.state);
+    room.pass(MINUTE);
+    for command in [
+        Command::CancelScheduled { id, sight: Sight::All },
+        Command::Tick { limit: 10, bytes_max: 100, bounds: BOUNDS },
+        Command::DeleteTopic { name: topic("orders") },
+    ] {
+        let decide = |state| Streams::decide(state, &command, room.now, Entropy(1));
+        assert_eq!(decide(&old), decide(&room.state), "{command:?}");
+    }
 }

@@ -212,11 +212,13 @@ fn what_a_command_needs_is_enough_to_decide_it() {
     let mut room = Room::with(5);
     room.create("other", 2);
     room.store(&[to(0, "x"), to(1, "y"), keyed("abc", "z")]);
-    room.register(Some(handoff_streams::ProducerId(9)), Some(handoff_streams::Scope::Topic));
+    const THEM: handoff_streams::ProducerId = handoff_streams::ProducerId(9);
+    room.register(Some(THEM), Some(handoff_streams::Scope::Topic));
     let mine = Some((ME, 1));
-    let theirs = Some((handoff_streams::ProducerId(9), 1));
+    let theirs = Some((THEM, 1));
     room.send("orders", mine, &[text("a")]);
     room.send("orders", theirs, &[text("a")]);
+    room.send("other", theirs, &[text("a")]);
     let due = handoff_streams::Message {
         deliver_at: Some(room.now.wall + Span::from_secs(1)),
         ..text("later")
@@ -250,17 +252,22 @@ fn what_a_command_needs_is_enough_to_decide_it() {
         produce("nowhere", mine, vec![text("a")]),
         register(ME),
         register(handoff_streams::ProducerId(10)),
+        register(THEM),
         Command::CancelScheduled { id, sight: Sight::All },
         Command::Trim { partition, below: 1, bytes: 7 },
+        Command::Tick { limit: 100, bytes_max: 1_000, bounds: BOUNDS },
     ];
+    // The message is due, and both producers were idle for long.
+    room.pass(Span::from_secs(366 * 86_400));
     for command in commands {
         let mut part = State::default();
         let mut seen = std::collections::BTreeSet::new();
         loop {
-            // Topics' numbers are found by name; a broker knows all names.
             let mut keys = Streams::needs(&part, &command);
-            if matches!(command, Command::CancelScheduled { .. }) {
-                keys.push(Key::Topic(topic("other")));
+            // What waits and who is idle is not named by the command: the broker looks for it.
+            if matches!(command, Command::Tick { .. }) {
+                keys.extend([ME, THEM].map(Key::Producer));
+                keys.push(Key::Scheduled(id));
             }
             let fresh: Vec<_> = keys.into_iter().filter(|key| seen.insert(key.clone())).collect();
             if fresh.is_empty() {
@@ -270,6 +277,11 @@ fn what_a_command_needs_is_enough_to_decide_it() {
         }
         let decide = |state| Streams::decide(state, &command, room.now, Entropy(77));
         assert_eq!(decide(&part), decide(&room.state), "{command:?}");
+        // Or its version is not known, and no commit is ever made on it.
+        for key in decide(&room.state).changes.iter().map(Change::key) {
+            let there = room.state.aggregate(&key).is_some();
+            assert!(!there || seen.contains(&key), "{key:?} is changed unseen by {command:?}");
+        }
     }
 }
 

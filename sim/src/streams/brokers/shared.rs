@@ -1,15 +1,18 @@
 //! The store that the brokers share: every call takes some turns, and some go wrong.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::marker::PhantomData;
+use std::ops::RangeInclusive;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 
 use handoff_streams::memory::{Locks, Memory};
 use handoff_streams::port::{Batches, CommitError, Failed, Hold, Loaded, Step, Store, Version};
-use handoff_streams::{Action, Change, Command, Key, PartitionId, Reply, State, Streams};
+use handoff_streams::{
+    Action, Change, Command, Key, PartitionId, ProducerId, Reply, State, Streams,
+};
 use handoff_types::{Decision, Entropy, Machine, Now, Outcome};
 
 use crate::dice::Dice;
@@ -86,6 +89,8 @@ pub(super) struct Committed {
     pub(super) command: Command,
     /// Everything there is right behind it.
     pub(super) state: State,
+    /// What was looked at, if that was not everything.
+    pub(super) among: Option<BTreeSet<Key>>,
     /// What was committed.
     pub(super) seen: ByKey,
     /// What would have been, had the broker seen everything.
@@ -197,7 +202,17 @@ impl<D> Shared<D> {
         now: Now,
         (command, entropy): (Command, Entropy),
     ) {
-        let whole = Streams::decide(before, &command, now, entropy);
+        // What is due is decided among what was found, everything else on what there is.
+        let named: BTreeSet<Key> = steps.iter().map(|step| step.key.clone()).collect();
+        let among = matches!(command, Command::Tick { .. }).then_some(named);
+        let mut known = before.clone();
+        for key in before.keys_from(&Key::Producer(ProducerId(0))) {
+            let found = matches!(key, Key::Producer(_) | Key::Scheduled(_) | Key::Sequences(..));
+            if found && among.as_ref().is_some_and(|among| !among.contains(&key)) {
+                known.put(&key, None);
+            }
+        }
+        let whole = Streams::decide(&known, &command, now, entropy);
         let mut seen: ByKey = BTreeMap::new();
         for step in steps.iter().filter(|step| !step.changes.is_empty()) {
             seen.insert(step.key.clone(), step.changes.clone());
@@ -209,7 +224,9 @@ impl<D> Shared<D> {
         }
         let state = self.memory.look(State::clone);
         let mut inner = self.inner();
-        inner.commits.push(Committed { party, now, command, state, seen, whole, reply, actions });
+        let committed =
+            Committed { party, now, command, state, among, seen, whole, reply, actions };
+        inner.commits.push(committed);
     }
 }
 
@@ -233,6 +250,13 @@ impl<D: Meddle> Store for Shared<D> {
         });
         self.take_turns().await;
         Ok((D::load(loaded), guard))
+    }
+
+    async fn find(&self, range: RangeInclusive<Key>, limit: usize) -> Result<Vec<Key>, Failed> {
+        self.take_turns().await;
+        let found = self.memory.find(range, limit).await;
+        self.take_turns().await;
+        found
     }
 
     async fn commit(

@@ -28,7 +28,7 @@ impl Oracle {
         }
         let (topics, partitions) = (self.topics.len(), self.partitions.len());
         let (producers, sequences) = (self.producers.len(), self.sequences.len());
-        let expected = Seen { topics, partitions, producers, sequences, ..seen };
+        let expected = Seen { topics, names: topics, partitions, producers, sequences, ..seen };
         let expected = Seen { scheduled: self.scheduled.len(), ..expected };
         match seen == expected {
             true => Ok(()),
@@ -44,6 +44,11 @@ impl Oracle {
                     true => Ok(()),
                     false => Err(differs(&what, next, "beyond every number that was used")),
                 }
+            }
+            (Key::Name(id), Aggregate::Name(name)) => {
+                seen.names += 1;
+                let expected = self.topic_name(*id);
+                is_seen(expected == Some(name.as_str()), || differs(&what, name, expected))
             }
             (Key::Topic(name), Aggregate::Topic(topic)) => {
                 seen.topics += 1;
@@ -123,6 +128,7 @@ fn is_seen(is: bool, violation: impl FnOnce() -> Violation) -> Result<(), Violat
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Seen {
     topics: usize,
+    names: usize,
     partitions: usize,
     producers: usize,
     sequences: usize,

@@ -120,7 +120,7 @@ impl Oracle {
                 let topic = self.scheduled.get(id).and_then(|one| self.topic_name(one.topic));
                 object(!topic.is_some_and(|name| sees(sight, name)), Objection::NoScheduled);
             }
-            Command::Trim { .. } | Command::Tick { .. } => {}
+            Command::Trim { .. } | Command::Tick { .. } | Command::Group(_) => {}
         }
         wrong
     }

@@ -22,7 +22,7 @@ impl Oracle {
         let mut due: Vec<(i64, ScheduledId)> = self
             .scheduled
             .iter()
-            .filter(|(_, waiting)| waiting.due <= wall)
+            .filter(|(id, waiting)| waiting.due <= wall && asked.knew(&Key::Scheduled(**id)))
             .map(|(id, waiting)| (waiting.due, *id))
             .collect();
         due.sort();
@@ -120,7 +120,8 @@ impl Oracle {
             if !there && wall < over {
                 return Err(Violation::Look(format!("{id} is forgotten, too early")));
             }
-            if there && !more && limit > 0 && wall >= over.saturating_add(USED_STEP) {
+            let known = asked.knew(&Key::Producer(*id));
+            if there && known && !more && limit > 0 && wall >= over.saturating_add(USED_STEP) {
                 return Err(Violation::Look(format!("{id} is not forgotten, and was long idle")));
             }
             if !there {

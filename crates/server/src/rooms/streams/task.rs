@@ -381,6 +381,11 @@ impl Room {
                     self.publisher.trim(partition, below);
                     self.chores.drop_below(partition, below);
                 }
+                Action::Made(id) => {
+                    if let Some(topic) = self.host.state().topic_by_id(id) {
+                        self.publisher.show(id, &topic.name, topic.partitions);
+                    }
+                }
                 Action::Remove(partition) => removed.push(partition),
             }
         }
@@ -585,9 +590,10 @@ impl Room {
                 let registered = Registered { producer, scope, last, last_by_topic };
                 Ok(Answer::Registered(Box::new(registered)))
             }
-            Reply::Cancelled(_) | Reply::Trimmed { .. } | Reply::Ticked { .. } => {
-                Ok(Answer::Cancelled)
-            }
+            Reply::Cancelled(_)
+            | Reply::Trimmed { .. }
+            | Reply::Ticked { .. }
+            | Reply::Group(_) => Ok(Answer::Cancelled),
             Reply::Refused(refusal) => Err(RoomError::from(refusal)),
         };
         if at_once && let Some(to) = to.take() {
@@ -654,7 +660,7 @@ fn asked_again(command: Command) -> Question {
             Question::Register(registration, sight)
         }
         Command::CancelScheduled { id, sight } => Question::Cancel(id, sight),
-        Command::Trim { .. } | Command::Tick { .. } => Question::Stats,
+        Command::Trim { .. } | Command::Tick { .. } | Command::Group(_) => Question::Stats,
     }
 }
 
