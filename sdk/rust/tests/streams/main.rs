@@ -7,6 +7,8 @@
     reason = "a test fails by panicking"
 )]
 
+mod committing;
+mod consuming;
 mod failing;
 mod pack;
 #[path = "../http/peer.rs"]
