@@ -10,11 +10,13 @@
 mod committing;
 mod consuming;
 mod failing;
+mod groups;
 mod pack;
 #[path = "../http/peer.rs"]
 #[allow(dead_code, reason = "the other suite uses the rest")]
 mod peer;
 mod producing;
 mod reading;
+mod requesting;
 mod tailing;
 mod topics;

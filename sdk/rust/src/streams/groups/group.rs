@@ -92,10 +92,14 @@ impl GroupSettings {
         self
     }
 
-    /// How long the first retry waits, and the longest; doubled in between. 1 s and 5 min unless
-    /// said otherwise.
-    pub fn backoff(mut self, first: Duration, longest: Duration) -> Self {
+    /// How long the first retry waits; doubled each time. 1 s unless said otherwise.
+    pub fn backoff(mut self, first: Duration) -> Self {
         self.backoff_ms = Some(millis(first));
+        self
+    }
+
+    /// How long a retry waits at most. 5 min unless said otherwise.
+    pub fn backoff_max(mut self, longest: Duration) -> Self {
         self.backoff_max_ms = Some(millis(longest));
         self
     }
