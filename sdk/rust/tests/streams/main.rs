@@ -18,5 +18,6 @@ mod peer;
 mod producing;
 mod reading;
 mod requesting;
+mod surviving;
 mod tailing;
 mod topics;

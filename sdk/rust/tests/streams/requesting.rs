@@ -86,6 +86,11 @@ impl Counter {
 
     /// Takes the next question.
     async fn question(&mut self, listener: &Listener) -> Value {
+        self.together(listener).await.remove(0)
+    }
+
+    /// Takes the questions that travel together.
+    async fn together(&mut self, listener: &Listener) -> Vec<Value> {
         let mut peer = match self.questions.take() {
             Some(peer) => peer,
             None => listener.accept().await,
@@ -96,7 +101,7 @@ impl Counter {
         let messages = messages.as_array().unwrap().clone();
         peer.write(&stored("stored", 0, messages.len())).await;
         self.questions = Some(peer);
-        messages[0].clone()
+        messages
     }
 
     async fn answer(&mut self, offset: u64, id: &str, payload: &str) {
@@ -119,12 +124,13 @@ async fn each_question_gets_its_own_answer_in_whatever_order_they_come() {
         let server = async {
             let mut ids = Vec::new();
             while ids.len() < 2 {
-                let question = counter.question(&listener).await;
-                let headers = &question["headers"];
-                assert_eq!(headers["reply-to"], requester.topic());
-                assert_eq!(question["ttlMs"], 30000, "nobody works for somebody who has gone");
-                let id = headers["correlation-id"].as_str().unwrap().to_owned();
-                ids.push((id, question["payload"].as_str().unwrap().to_owned()));
+                for question in counter.together(&listener).await {
+                    let headers = &question["headers"];
+                    assert_eq!(headers["reply-to"], requester.topic());
+                    assert_eq!(question["ttlMs"], 30000, "nobody works for who has gone");
+                    let id = headers["correlation-id"].as_str().unwrap().to_owned();
+                    ids.push((id, question["payload"].as_str().unwrap().to_owned()));
+                }
             }
             counter.answer(0, "somebody else's", "no").await;
             for (offset, (id, what)) in (1..).zip(ids.iter().rev()) {
