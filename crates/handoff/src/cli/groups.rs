@@ -179,7 +179,8 @@ A message is committed once it is printed: whatever was not printed is delivered
 shell runs the command for each message: the message is its stdin, and HANDOFF_TOPIC, _PARTITION,
 _OFFSET, _KEY, _ATTEMPT and _GROUP are in its environment. 0 means done; anything else is a retry, or
 with --on-failure dead a dead letter. Its lease is extended while the command runs.
-A line is: topic, partition, offset, time, key, message. Ctrl-C leaves the group in order.")]
+A line is: topic, partition, offset, time, key, message. Ctrl-C leaves the group in order; with
+--instance it stays a member for the session timeout, and takes its place again if it is back by then.")]
 pub(crate) struct ConsumeArgs {
     /// Which topics [default: those the group declares]
     #[arg(value_name = "TOPIC")]

@@ -15,7 +15,7 @@ use super::read::cells;
 use super::{Context, place};
 use crate::cli::ConsumeArgs;
 use crate::exit::{Exit, Failure};
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, counted};
 
 /// How many are taken at once if nobody says.
 const BATCH: u32 = 100;
@@ -29,8 +29,8 @@ pub(super) async fn run(context: Context<'_>, args: ConsumeArgs) -> Result<(), F
     let options = options(&args)?;
     let client = context.surroundings.client(context.global)?;
     let mut consumer = client.streams().consumer(options).await?;
-    let talk = format!("consuming as {} on {}", consumer.group(), client.url());
-    terminal.talk(&format!("{talk}; stop with Ctrl-C"));
+    let (group, url) = (&args.group, client.url());
+    terminal.talk(&format!("consuming for group {group} on {url}; stop with Ctrl-C"));
     let notices = consumer.notices();
     let work = match &args.exec {
         Some(command) => {
@@ -44,8 +44,10 @@ pub(super) async fn run(context: Context<'_>, args: ConsumeArgs) -> Result<(), F
     let mut consuming = Consuming { terminal, consumer, notices, stop, work, commits, count: 0 };
     let ended = consuming.all(args.max.unwrap_or(u64::MAX), args.idle).await;
     let Consuming { consumer, count, .. } = consuming;
-    let left = consumer.leave().await;
-    terminal.talk(&format!("{count} messages consumed by group {}", args.group));
+    // A name to come back under is kept for its session: leaving would give its partitions away.
+    let left = if args.instance.is_some() { Ok(()) } else { consumer.leave().await };
+    let count = counted(usize::try_from(count).unwrap_or(usize::MAX), "message");
+    terminal.talk(&format!("{count} consumed by group {}", args.group));
     ended?;
     if let Err(error) = left {
         terminal.warn(&format!("the group could not be left in order: {error}"));
