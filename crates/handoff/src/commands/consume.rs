@@ -5,7 +5,7 @@ mod handler;
 use std::time::Duration;
 
 use handoff_sdk::Client;
-use handoff_sdk::streams::{Batch, Commit, Consumer, ConsumerOptions, Delivered, Notice, Notices};
+use handoff_sdk::streams::{Commit, Consumer, ConsumerOptions, Delivered, Notice, Notices};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
@@ -132,9 +132,8 @@ struct Consuming<'a> {
 impl Consuming<'_> {
     async fn all(&mut self, mut left: u64, idle: Option<Duration>) -> Result<(), Failure> {
         while left > 0 && !*self.stop.borrow() {
-            let Some(batch) = self.next(idle).await? else { return Ok(()) };
-            let most = usize::try_from(left).unwrap_or(usize::MAX);
-            let messages: Vec<Delivered> = batch.into_messages().take(most).collect();
+            let Some(mut messages) = self.next(idle).await? else { return Ok(()) };
+            messages.truncate(usize::try_from(left).unwrap_or(usize::MAX));
             left = left.saturating_sub(u64::try_from(messages.len()).unwrap_or(left));
             self.work(&messages).await?;
         }
@@ -142,8 +141,9 @@ impl Consuming<'_> {
     }
 
     /// The next messages. None: it is told to stop, or nothing came for too long.
-    async fn next(&mut self, idle: Option<Duration>) -> Result<Option<Batch>, Failure> {
-        let Self { terminal, consumer, notices, stop, .. } = self;
+    async fn next(&mut self, idle: Option<Duration>) -> Result<Option<Vec<Delivered>>, Failure> {
+        let Self { terminal, consumer, notices, stop, work, .. } = self;
+        let single = matches!(work, Work::Run(_));
         let until = idle.map(|idle| Instant::now() + idle);
         loop {
             let told = async {
@@ -152,22 +152,22 @@ impl Consuming<'_> {
                     None => std::future::pending().await,
                 }
             };
-            let work = async {
+            let turn = async {
                 // All of them may be dropped: a consumer loses nothing by it, nor do its notices,
                 // and that it is told to stop stays so.
                 tokio::select! {
-                    batch = consumer.next_batch() => Turn::Batch(batch),
+                    messages = next(consumer, single) => Turn::Messages(messages),
                     Some(notice) = told => Turn::Notice(notice),
                     _ = stop.wait_for(|stop| *stop) => Turn::Stop,
                 }
             };
             let turn = match until {
-                Some(until) => timeout_at(until, work).await.unwrap_or(Turn::Stop),
-                None => work.await,
+                Some(until) => timeout_at(until, turn).await.unwrap_or(Turn::Stop),
+                None => turn.await,
             };
             match turn {
-                Turn::Batch(Some(batch)) => return Ok(Some(batch?)),
-                Turn::Batch(None) => {
+                Turn::Messages(Some(messages)) => return Ok(Some(messages?)),
+                Turn::Messages(None) => {
                     let what = "the group does not take this consumer any more";
                     return Err(Failure::new(Exit::Unavailable, what));
                 }
@@ -206,8 +206,20 @@ impl Consuming<'_> {
     }
 }
 
+type Taken = Result<Vec<Delivered>, handoff_sdk::Error>;
+
+/// What is next: one message, or many that are committed together. One by one if each may be a
+/// retry: then others that came with it are not to be worked on before it.
+async fn next(consumer: &mut Consumer, single: bool) -> Option<Taken> {
+    if single {
+        return consumer.next().await.map(|message| message.map(|message| vec![message]));
+    }
+    let batch = consumer.next_batch().await;
+    batch.map(|batch| batch.map(|batch| batch.into_messages().collect()))
+}
+
 enum Turn {
-    Batch(Option<Result<Batch, handoff_sdk::Error>>),
+    Messages(Option<Taken>),
     Notice(Notice),
     Stop,
 }

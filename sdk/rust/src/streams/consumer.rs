@@ -18,6 +18,9 @@
 //!   delivered again, with the next attempt.
 //! * A commit is repeated until it is answered. Repeating is harmless: what is done stays done, each
 //!   result carries the lease it was given under, and what is produced with it carries a sequence.
+//! * A message that is to be tried again takes those back that must not overtake it (`ordering`), also
+//!   from here. So after a retry the server is asked which of a partition are still ours, before any
+//!   more of them are given.
 //! * Only the heart joins. Whatever was polled as the member before is thrown away then: its leases
 //!   are void, and it comes again.
 
@@ -27,9 +30,9 @@ mod member;
 mod poll;
 mod wire;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
@@ -252,6 +255,9 @@ struct Shared {
     tell: mpsc::Sender<Notice>,
     /// Whether the last request of heart or poll failed, as far as notices are concerned.
     interrupted: Mutex<bool>,
+    /// Partitions with a retry since they were looked at last: some of what was polled of them may
+    /// have been taken back.
+    retried: Mutex<BTreeSet<(String, u32)>>,
     /// Who produces by commits. It is held for the whole of a commit, because sequences must be
     /// used one after the other: a lock of tokio.
     sender: tokio::sync::Mutex<Option<Sender>>,
@@ -268,6 +274,7 @@ impl Consumer {
             over: Mutex::new(None),
             tell,
             interrupted: Mutex::new(false),
+            retried: Mutex::new(BTreeSet::new()),
             sender: tokio::sync::Mutex::new(None),
         });
         let heart = Heart::new(Arc::clone(&shared), client.apart());
@@ -319,12 +326,14 @@ impl Consumer {
     /// # Errors
     /// [`Error`] for what time does not heal: a token that was revoked, a group that was deleted.
     ///
+    /// After a retry, messages that must not overtake it are not given; they come again behind it.
+    ///
     /// # Cancel safety
     /// Nothing is lost when the future is dropped: a poll that is under way goes on by itself, and
     /// what it brings is given by the next call. The leases of those messages run meanwhile.
     pub async fn next(&mut self) -> Option<Result<Delivered, Error>> {
         loop {
-            self.forget_void();
+            self.forget_void().await;
             if let Some(batch) = self.polled.front_mut() {
                 match batch.take_first() {
                     Some(message) => return Some(Ok(message)),
@@ -348,7 +357,7 @@ impl Consumer {
     /// As [`Consumer::next`].
     pub async fn next_batch(&mut self) -> Option<Result<Batch, Error>> {
         loop {
-            self.forget_void();
+            self.forget_void().await;
             match self.polled.pop_front() {
                 Some(batch) if batch.messages().is_empty() => {}
                 Some(batch) => return Some(Ok(batch)),
@@ -441,12 +450,39 @@ impl Consumer {
         }
     }
 
-    /// Throws away what was polled as a member that is no more: it comes again.
-    fn forget_void(&mut self) {
+    /// Throws away what was polled and is not ours any more: it comes again.
+    async fn forget_void(&mut self) {
         let valid = self.shared.member().is_some_and(|member| member.epoch == self.epoch);
         if !valid {
             self.polled.clear();
         }
+        if self.polled.is_empty() {
+            self.shared.retried().clear();
+        }
+        let Some(first) = self.polled.front() else { return };
+        let place = (first.topic().to_owned(), first.partition());
+        if !self.shared.retried().contains(&place) {
+            return;
+        }
+        let of_it = |batch: &&Batch| (batch.topic(), batch.partition()) == (&place.0, place.1);
+        // Extended, because that changes nothing for those that are ours, and the others are fenced.
+        let commit: Commit = self.polled.iter().filter(of_it).map(Batch::extend).collect();
+        let asked = self.committer.commit(commit).await;
+        // If it cannot be said, none of them is given: they come again when their lease is over.
+        let ours = |offset: u64| match &asked {
+            Ok(committed) => !committed.fenced().any(|range| {
+                (&range.topic, range.partition) == (&place.0, place.1)
+                    && (range.from..=range.to).contains(&offset)
+            }),
+            Err(_) => false,
+        };
+        for batch in std::mem::take(&mut self.polled) {
+            match of_it(&&batch) {
+                true => self.polled.extend(batch.kept(ours)),
+                false => self.polled.push_back(batch),
+            }
+        }
+        self.shared.retried().remove(&place);
     }
 }
 
@@ -527,6 +563,10 @@ impl Shared {
         if before {
             self.tell(Notice::Reconnected);
         }
+    }
+
+    fn retried(&self) -> MutexGuard<'_, BTreeSet<(String, u32)>> {
+        self.retried.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn was_interrupted(&self, now: bool) -> bool {

@@ -237,6 +237,39 @@ async fn a_committer_of_a_consumer_that_left_says_so() {
     assert!(error.to_string().contains("has left group billing"), "{error}");
 }
 
+#[tokio::test]
+async fn what_a_retry_takes_back_is_not_given_and_what_it_leaves_is() {
+    let listener = listener().await;
+    let batches = [batch(5, 4, 1, "l1"), batch(20, 2, 2, "l1")];
+    let (seat, messages) = served(&listener, &batches, 1).await;
+    let Seat { mut consumer, mut calls, heart: _heart, .. } = seat;
+    let server = async {
+        assert_eq!(said(&calls.asked().await)["results"][0]["status"], "retry");
+        calls.write(&done(5, 5)).await;
+        let body = said(&calls.asked().await);
+        let asked = |n: usize| {
+            let result = &body["results"][n];
+            assert_eq!((&result["status"], &result["lease"]), (&json!("extend"), &json!("l1")));
+            (result["from"].as_u64().unwrap(), result["to"].as_u64().unwrap())
+        };
+        assert_eq!((asked(0), asked(1)), ((6, 8), (20, 21)), "once for all of the partition");
+        let results = [(6, 6, "fenced"), (7, 7, "done"), (8, 8, "fenced"), (20, 21, "done")];
+        calls.write(&packed(&finished(&results))).await;
+        calls
+    };
+    let work = async {
+        consumer.commit(messages[0].retry()).await.unwrap();
+        let mut offsets = Vec::new();
+        while offsets.len() < 2 {
+            let batch = consumer.next_batch().await.unwrap().unwrap();
+            offsets.push(batch.messages().iter().map(|message| message.offset).collect());
+        }
+        offsets
+    };
+    let (offsets, _calls): (Vec<Vec<u64>>, _) = within(async { tokio::join!(work, server) }).await;
+    assert_eq!(offsets, [vec![7], vec![20, 21]]);
+}
+
 /// Answers the registration of who produces by commits.
 async fn registers(calls: &mut Peer) {
     let asked = calls.asked().await;

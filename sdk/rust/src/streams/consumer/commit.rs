@@ -8,7 +8,7 @@ use http::Method;
 use serde::Serialize;
 use tokio::time::sleep;
 
-use super::delivered::{CORRELATION_ID, Delivered, Verdict};
+use super::delivered::{CORRELATION_ID, Delivered, Status, Verdict};
 use super::member::{Member, State, is_gone};
 use super::{Shared, retry_after, wire};
 use crate::client::Inner;
@@ -264,6 +264,10 @@ impl fmt::Debug for Committer {
 
 impl Shared {
     async fn commit(&self, commit: &Commit) -> Result<Committed, CommitError> {
+        // Before it is sent: if this future is dropped, it may count all the same.
+        let retries = commit.results.iter().filter(|verdict| verdict.status == Status::Retry);
+        let places = retries.map(|verdict| (verdict.grant.topic.clone(), verdict.grant.partition));
+        self.retried().extend(places);
         if commit.produce.is_empty() {
             let body = wire::commit(commit, None).map_err(unsent)?;
             return self.attempt(commit, body).await;

@@ -196,6 +196,22 @@ impl Batch {
         Verdict::new(&self.grant, from, to, status)
     }
 
+    /// What is left if only the messages at these offsets are kept: consecutive ones in each.
+    pub(super) fn kept(self, ours: impl Fn(u64) -> bool) -> Vec<Self> {
+        let Self { messages, grant } = self;
+        let mut runs: Vec<Self> = Vec::new();
+        for message in messages.into_iter().filter(|message| ours(message.offset)) {
+            let last = runs.last().and_then(|run| run.messages.back());
+            let follows =
+                last.is_some_and(|last| last.offset.checked_add(1) == Some(message.offset));
+            match runs.last_mut() {
+                Some(run) if follows => run.messages.push_back(message),
+                _ => runs.push(Self { messages: [message].into(), grant: Arc::clone(&grant) }),
+            }
+        }
+        runs
+    }
+
     pub(super) fn take_first(&mut self) -> Option<Delivered> {
         let message = self.messages.pop_front()?;
         Some(Delivered { message, grant: Arc::clone(&self.grant) })
