@@ -50,6 +50,7 @@ const DRAWING: &[Row] = &[
         &["handoff-types", "handoff-calls", "handoff-sevent", "handoff-store-redis"],
     ),
     row("handoff-bridge", &["handoff-sdk"]),
+    row("handoff-example-orders", &["handoff-sdk"]),
     row(
         "handoff-server",
         &[

@@ -11,7 +11,8 @@ use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
 use handoff_sdk::streams::{
-    Message, NewTopic, ProducerOptions, ReadQuery, Scope, Start, Status, TailOptions, Told,
+    Commit, ConsumerOptions, Message, NewTopic, ProducerOptions, ReadQuery, RequesterOptions,
+    Scope, Start, Status, TailOptions, Told,
 };
 use handoff_sdk::{Backoff, Client, Options};
 use handoff_tests::place::Place;
@@ -182,4 +183,67 @@ async fn messages_come_back_as_they_were_sent() {
     assert_eq!(payloads(&client, "orders", 0).await.len(), 99);
     let topic = streams.topic("orders").await.unwrap();
     assert_eq!((topic.messages, topic.partition_list[0].end), (Some(100), 99));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kills_under_a_consumer_leave_one_bill_for_each_order() {
+    let mut phoenix = Phoenix::new();
+    let client = phoenix.client();
+    client.streams().create(&NewTopic::new("orders").partitions(2)).await.unwrap();
+    client.streams().create(&NewTopic::new("bills")).await.unwrap();
+    let producer = client.streams().producer(options()).await.unwrap();
+    for n in 0..300 {
+        let message = Message::new(format!("{n:03}")).key(format!("customer {}", n % 7));
+        drop(producer.send("orders", message).await.unwrap());
+    }
+    producer.flush().await.unwrap();
+    let consuming = ConsumerOptions::new("billing").topic("orders").max_messages(10);
+    let consuming = consuming.backoff(patient()).retries(1000);
+    let mut consumer = client.streams().consumer(consuming).await.unwrap();
+    let mut done = 0;
+    while done < 300 {
+        let order = consumer.next().await.unwrap().unwrap();
+        let bill = Message::new(order.message.payload.clone());
+        match consumer.commit(Commit::of(order.ok()).produce("bills", bill)).await {
+            Ok(_) => done += 1,
+            Err(error) => assert!(error.is_fenced(), "{error}"),
+        }
+        if done % 100 == 50 {
+            tokio::task::block_in_place(|| phoenix.die_and_rise());
+        }
+    }
+    consumer.leave().await.unwrap();
+    let mut bills = payloads(&client, "bills", 0).await;
+    bills.sort();
+    let expected: Vec<String> = (0..300).map(|n| format!("{n:03}")).collect();
+    assert_eq!(bills, expected);
+    let group = client.streams().groups().show("billing").await.unwrap();
+    assert_eq!((group.lag, group.members.len()), (Some(0), 0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn questions_get_their_answers_also_from_a_server_that_was_killed_meanwhile() {
+    let mut phoenix = Phoenix::new();
+    let client = phoenix.client();
+    client.streams().create(&NewTopic::new("prices")).await.unwrap();
+    let consuming = ConsumerOptions::new("prices").topic("prices").backoff(patient());
+    let mut consumer = client.streams().consumer(consuming.retries(1000)).await.unwrap();
+    let answering = tokio::spawn(async move {
+        while let Some(question) = consumer.next().await {
+            let question = question.unwrap();
+            let answer = [b"price of ", &question.message.payload[..]].concat();
+            if let Err(error) = consumer.reply(&question, answer).await {
+                assert!(error.is_fenced(), "{error}");
+            }
+        }
+    });
+    let requester =
+        client.streams().requester(RequesterOptions::new().backoff(patient())).await.unwrap();
+    for what in ["tea", "milk"] {
+        let answer = requester.request("prices", what).await.unwrap();
+        assert_eq!(answer.payload, format!("price of {what}"));
+        tokio::task::block_in_place(|| phoenix.die_and_rise());
+    }
+    requester.close().await.unwrap();
+    answering.abort();
 }

@@ -1,5 +1,6 @@
 //! What can be asked on the command line: nouns and verbs.
 
+mod groups;
 mod streams;
 
 use std::ffi::OsString;
@@ -11,6 +12,7 @@ use clap::{ArgGroup, Args, Parser, Subcommand};
 
 use crate::duration;
 
+pub(crate) use groups::{ConsumeArgs, GroupFlags, GroupVerb, LetterVerb, OnFailure, OrderingArg};
 pub(crate) use streams::{
     Bound, CompressionArg, DurabilityArg, OutputFormat, ProduceArgs, ReadArgs, TopicSettings,
     TopicVerb,
@@ -31,7 +33,8 @@ First steps:
   handoff event add --type backup --every 10s hello in a third: let it happen
   handoff topic create orders                       or: a topic,
   handoff produce orders hello                      a message in it,
-  handoff read orders                               and what is there
+  handoff read orders                               what is there,
+  handoff consume orders --group billing            and each message to one of a group
 
 Data goes to stdout, talk to stderr. A list is a table on a terminal, tab-separated lines without a
 header anywhere else, and JSON with --json.
@@ -89,6 +92,14 @@ pub(crate) enum Noun {
     Produce(ProduceArgs),
     /// Read messages of a topic, and follow it
     Read(ReadArgs),
+    /// Take messages as a member of a group: each goes to one of them
+    Consume(ConsumeArgs),
+    /// Groups: make, list, show, change, move, delete
+    #[command(subcommand)]
+    Group(GroupVerb),
+    /// What groups gave up: list, show, put back
+    #[command(subcommand)]
+    Dead(LetterVerb),
     /// Tokens that open a server
     #[command(subcommand)]
     Token(TokenVerb),

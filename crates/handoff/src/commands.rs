@@ -3,9 +3,13 @@
 mod audit;
 mod bench;
 mod config;
+mod consume;
+mod dead;
 mod doctor;
 mod event;
+mod group;
 mod health;
+mod printer;
 mod produce;
 mod read;
 mod serve;
@@ -14,12 +18,17 @@ mod topic;
 mod version;
 
 use std::future::Future;
+use std::time::SystemTime;
 
 use clap::CommandFactory as _;
+use handoff_sdk::Time;
+use handoff_sdk::streams::Start;
 use handoff_types::Code;
 
 use crate::cli::{Cli, Global, Noun};
+use crate::clock;
 use crate::config::{Config, Inputs, Problem};
+use crate::duration;
 use crate::exit::{Exit, Failure};
 use crate::surroundings::Surroundings;
 use crate::terminal::Terminal;
@@ -52,6 +61,9 @@ pub(crate) fn run(
         Noun::Topic(verb) => wait(topic::run(context, verb)),
         Noun::Produce(args) => wait(produce::run(context, args)),
         Noun::Read(args) => wait(read::run(context, args)),
+        Noun::Consume(args) => wait(consume::run(context, args)),
+        Noun::Group(verb) => wait(group::run(context, verb)),
+        Noun::Dead(verb) => wait(dead::run(context, verb)),
         Noun::Token(verb) => token::run(context, verb),
         Noun::Audit(args) => wait(audit::run(context, args)),
         Noun::Config(verb) => config::run(context, verb),
@@ -67,12 +79,36 @@ pub(crate) fn run(
 ///
 /// # Errors
 /// [`Exit::Usage`], with an example.
-fn moment(text: &str, flag: &str) -> Result<handoff_sdk::Time, Failure> {
+fn moment(text: &str, flag: &str) -> Result<Time, Failure> {
     match text.parse::<jiff::Timestamp>() {
-        Ok(moment) => Ok(handoff_sdk::Time::new(moment.to_string())),
+        Ok(moment) => Ok(Time::new(moment.to_string())),
         Err(_) => Err(Failure::new(Exit::Usage, format!("`{text}` is no time for {flag}"))
             .remedy(format!("write it as in {flag} 2027-01-01T00:00:00Z"))),
     }
+}
+
+/// A place in a topic that a flag names: earliest, latest, an offset, a time, a length of time ago.
+///
+/// # Errors
+/// [`Exit::Usage`], with an example; also for an offset of which nobody says the partition.
+fn place(text: &str, flag: &str, offsets: bool) -> Result<Start, Failure> {
+    match text {
+        "earliest" => return Ok(Start::Earliest),
+        "latest" => return Ok(Start::Latest),
+        _ => {}
+    }
+    if let Ok(offset) = text.parse() {
+        if !offsets {
+            let what = "an offset is one of a partition, and nobody says of which";
+            return Err(Failure::new(Exit::Usage, what).remedy("say --partition too, or a time"));
+        }
+        return Ok(Start::Offset(offset));
+    }
+    if let Ok(ago) = duration::parse(text) {
+        let then = clock::wall().checked_sub(ago).unwrap_or(SystemTime::UNIX_EPOCH);
+        return Ok(Start::Time(Time::from(then)));
+    }
+    moment(text, flag).map(Start::Time)
 }
 
 /// Waits for what a client does. One thread is enough to wait.

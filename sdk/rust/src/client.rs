@@ -179,6 +179,11 @@ impl Client {
         Ok(Self { inner: Arc::new(Inner { transport, request_timeout, answer_bytes_max }) })
     }
 
+    /// The same client with a connection of its own.
+    pub(crate) fn apart(&self) -> Self {
+        Self { inner: Arc::new(self.inner.apart()) }
+    }
+
     /// The server's URL.
     #[must_use]
     pub fn url(&self) -> &str {
@@ -304,6 +309,18 @@ impl Client {
         body: &B,
     ) -> Result<T, Error> {
         let answer = self.ask(Method::POST, path, JSON, Some(written(body)?)).await?;
+        self.json(&self.success(answer)?)
+    }
+
+    /// The same within another time than a request usually has.
+    pub(crate) async fn post_json_within<B: Serialize + ?Sized, T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &B,
+        time: Duration,
+    ) -> Result<T, Error> {
+        let outgoing = self.inner.outgoing(Method::POST, path, JSON, Some(written(body)?))?;
+        let answer = self.inner.ask_within(&outgoing, time).await?;
         self.json(&self.success(answer)?)
     }
 

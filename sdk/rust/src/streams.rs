@@ -31,10 +31,13 @@
 //! ```
 
 mod base64;
+mod consumer;
+mod groups;
 mod message;
 mod msgpack;
 mod producer;
 mod reader;
+mod requester;
 mod tail;
 mod topic;
 mod wire;
@@ -45,9 +48,19 @@ use serde::{Deserialize, Serialize};
 use crate::client::{Client, Inner, VERSION};
 use crate::{Error, Target};
 
+pub use consumer::{
+    Batch, CORRELATION_ID, Commit, CommitError, CommitOutcome, Committed, Committer, Consumer,
+    ConsumerOptions, Delivered, Finished, Notice, Notices, REPLY_TO, Verdict,
+};
+pub use groups::{
+    Assigned, Group, GroupMember, GroupPage, GroupPartition, GroupSettings, Groups, Letter,
+    LetterPage, MessageStatus, Ordering, Origin, Place, Replay, Replayed, Seek, SeekStep, Sought,
+    Standing,
+};
 pub use message::{Message, Received, Sent, Status};
 pub use producer::{Delivery, Producer, ProducerOptions, Scope, SendError};
 pub use reader::{Lost, Page, ReadQuery, Reader, Start};
+pub use requester::{RequestError, Requester, RequesterOptions};
 pub use tail::{Tail, TailOptions, Told};
 pub use topic::{
     Compression, Durability, NewTopic, Partition, Skew, Topic, TopicChanges, TopicPage, Waiting,
@@ -251,6 +264,36 @@ impl<'a> Streams<'a> {
     /// As [`Client`] says.
     pub async fn tail(&self, topic: &str, options: TailOptions) -> Result<Tail, Error> {
         Tail::open(self.client, topic, options).await
+    }
+
+    /// Groups: made, looked at, changed.
+    #[must_use]
+    pub fn groups(&self) -> Groups<'a> {
+        Groups::new(self.client)
+    }
+
+    /// Joins a group. The group is made if it is not there and topics are given.
+    ///
+    /// # Errors
+    /// [`Error`]; this is not tried twice. If the answer was lost, a member that nobody is may have
+    /// its partitions until its session is over; with [`ConsumerOptions::instance`] the next try
+    /// takes its place.
+    ///
+    /// # Cancel safety
+    /// As [`Client`] says.
+    pub async fn consumer(&self, options: ConsumerOptions) -> Result<Consumer, Error> {
+        Consumer::join(self.client, options).await
+    }
+
+    /// Opens a desk for questions over topics, to which answers come back.
+    ///
+    /// # Errors
+    /// [`Error`]; this is not tried twice.
+    ///
+    /// # Cancel safety
+    /// As [`Client`] says; a topic for answers may be left over.
+    pub async fn requester(&self, options: RequesterOptions) -> Result<Requester, Error> {
+        Requester::open(self.client, options).await
     }
 }
 

@@ -2,22 +2,23 @@
 
 use std::time::SystemTime;
 
+use handoff_sdk::Client;
 use handoff_sdk::streams::{Lost, ReadQuery, Reader, Received, Start, TailOptions, Told, Topic};
-use handoff_sdk::{Client, Time};
 
-use super::{Context, moment};
-use crate::cli::{OutputFormat, ReadArgs};
-use crate::clock;
-use crate::duration;
+use super::printer::Printer;
+use super::{Context, place};
+use crate::cli::ReadArgs;
 use crate::exit::{Exit, Failure};
-use crate::terminal::{List, Terminal, plain};
+use crate::terminal::Terminal;
+
+const COLUMNS: &[&str] = &["partition", "offset", "time", "key", "message"];
 
 /// Prints messages.
 pub(super) async fn run(context: Context<'_>, args: ReadArgs) -> Result<(), Failure> {
     let terminal = context.terminal;
     let start = start(&args)?;
     let client = context.surroundings.client(context.global)?;
-    let mut printer = Printer::new(terminal, args.output_format, args.follow);
+    let mut printer = Printer::new(terminal, args.output_format, (!args.follow).then_some(COLUMNS));
     let left = args.limit.unwrap_or(u64::MAX);
     if args.follow {
         follow(&client, terminal, &args, start, &mut printer, left).await?;
@@ -35,23 +36,7 @@ fn start(args: &ReadArgs) -> Result<Start, Failure> {
     let Some(text) = args.from.as_deref() else {
         return Ok(if args.follow { Start::Latest } else { Start::Earliest });
     };
-    match text {
-        "earliest" => return Ok(Start::Earliest),
-        "latest" => return Ok(Start::Latest),
-        _ => {}
-    }
-    if let Ok(offset) = text.parse() {
-        if args.partition.is_none() {
-            let what = "an offset is one of a partition, and nobody says of which";
-            return Err(Failure::new(Exit::Usage, what).remedy("say --partition too, or a time"));
-        }
-        return Ok(Start::Offset(offset));
-    }
-    if let Ok(ago) = duration::parse(text) {
-        let then = clock::wall().checked_sub(ago).unwrap_or(SystemTime::UNIX_EPOCH);
-        return Ok(Start::Time(Time::from(then)));
-    }
-    moment(text, "--from").map(Start::Time)
+    place(text, "--from", args.partition.is_some())
 }
 
 /// Prints what is there now. All partitions at once are merged by the times of their messages.
@@ -73,7 +58,7 @@ async fn browse(
         let first = lines.iter_mut().filter(|line| line.head.is_some());
         let Some(line) = first.min_by_key(|line| (line.time, line.number)) else { break };
         if let Some(message) = line.head.take() {
-            printer.print(&message)?;
+            printer.print(&cells(&message), &message, &message.payload)?;
             count += 1;
             left -= 1;
         }
@@ -160,7 +145,7 @@ async fn follow(
         };
         match told {
             Some(Ok(Told::Message(message))) => {
-                printer.print(&message)?;
+                printer.print(&cells(&message), &message, &message.payload)?;
                 printer.flush()?;
                 left -= 1;
             }
@@ -188,81 +173,8 @@ fn damaged(terminal: &Terminal, partition: u32, lost: Lost) {
     ));
 }
 
-/// How many bytes of raw messages are printed at once.
-const RAW_BYTES: usize = 64 << 10;
-
-/// Prints messages one after the other.
-enum Printer {
-    List {
-        list: List,
-    },
-    /// As they come: a table is drawn when it is full.
-    Lines {
-        terminal: Terminal,
-    },
-    Raw {
-        terminal: Terminal,
-        buffer: Vec<u8>,
-    },
-    Json {
-        terminal: Terminal,
-        buffer: Vec<u8>,
-    },
-}
-
-impl Printer {
-    fn new(terminal: &Terminal, format: Option<OutputFormat>, follow: bool) -> Self {
-        let (terminal, buffer) = (*terminal, Vec::new());
-        match format {
-            Some(OutputFormat::Raw) => Self::Raw { terminal, buffer },
-            Some(OutputFormat::Json) => Self::Json { terminal, buffer },
-            None if terminal.json => Self::Json { terminal, buffer },
-            None if follow => Self::Lines { terminal },
-            None => {
-                let list = terminal.list(&["partition", "offset", "time", "key", "message"]);
-                Self::List { list }
-            }
-        }
-    }
-
-    fn print(&mut self, message: &Received) -> Result<(), Failure> {
-        let full = match self {
-            Self::List { list } => return list.row(&cells(message), message),
-            Self::Lines { terminal } => {
-                return terminal.print(&cells(message).map(|cell| plain(&cell)).join("\t"));
-            }
-            Self::Raw { buffer, .. } => {
-                buffer.extend_from_slice(&message.payload);
-                buffer.push(b'\n');
-                buffer.len() >= RAW_BYTES
-            }
-            Self::Json { buffer, .. } => {
-                serde_json::to_writer(&mut *buffer, message).map_err(|error| {
-                    Failure::new(Exit::Failed, format!("this cannot be shown as JSON: {error}"))
-                })?;
-                buffer.push(b'\n');
-                buffer.len() >= RAW_BYTES
-            }
-        };
-        if full { self.flush() } else { Ok(()) }
-    }
-
-    fn flush(&mut self) -> Result<(), Failure> {
-        match self {
-            Self::List { list } => list.flush(),
-            Self::Lines { .. } => Ok(()),
-            Self::Raw { terminal, buffer } | Self::Json { terminal, buffer } => {
-                terminal.print_octets(&std::mem::take(buffer))
-            }
-        }
-    }
-
-    fn finish(mut self) -> Result<(), Failure> {
-        self.flush()
-    }
-}
-
-fn cells(message: &Received) -> [String; 5] {
+/// A message as a line of columns.
+pub(super) fn cells(message: &Received) -> [String; 5] {
     let text = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
     [
         message.partition.to_string(),

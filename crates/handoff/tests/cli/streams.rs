@@ -7,14 +7,14 @@ use serde_json::Value;
 
 use crate::program::{Place, Ran, Server};
 
-struct House {
-    place: Place,
-    server: Server,
+pub(crate) struct House {
+    pub(crate) place: Place,
+    pub(crate) server: Server,
 }
 
 impl House {
     /// A server with a topic `orders`.
-    fn new(partitions: &str) -> Self {
+    pub(crate) fn new(partitions: &str) -> Self {
         let place = Place::small();
         let server = place.serve(&[]);
         let house = Self { place, server };
@@ -22,7 +22,7 @@ impl House {
         house
     }
 
-    fn run(&self, arguments: &[&str]) -> Ran {
+    pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
         let all: Vec<&str> = ["--url", &self.server.url].iter().chain(arguments).copied().collect();
         self.place.run(&all)
     }

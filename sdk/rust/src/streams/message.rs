@@ -1,10 +1,12 @@
 //! Messages: to be sent, and received.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
+use serde::de::Error as _;
 use serde::ser::SerializeMap as _;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::base64;
 use crate::Time;
@@ -238,6 +240,15 @@ enum Moment {
     Millis(u64),
 }
 
+impl Moment {
+    fn read(self) -> Time {
+        match self {
+            Self::Text(time) => time,
+            Self::Millis(millis) => Time::from_millis(millis),
+        }
+    }
+}
+
 /// Reads a message that was told as JSON. Partition and offset stand in its id if not in itself.
 pub(super) fn of_json(id: &[u8], json: &[u8]) -> Result<Received, String> {
     #[derive(Deserialize)]
@@ -248,7 +259,7 @@ pub(super) fn of_json(id: &[u8], json: &[u8]) -> Result<Received, String> {
         key: Option<Written>,
         payload: Written,
         #[serde(default)]
-        headers: std::collections::BTreeMap<String, Written>,
+        headers: BTreeMap<String, Written>,
         #[serde(default)]
         expired: bool,
     }
@@ -256,7 +267,7 @@ pub(super) fn of_json(id: &[u8], json: &[u8]) -> Result<Received, String> {
     let place = std::str::from_utf8(id).ok().and_then(|id| id.split_once(':'));
     let place = place.and_then(|(p, o)| Some((p.parse::<u32>().ok()?, o.parse::<u64>().ok()?)));
     let no_place = || "it has neither partition nor offset".to_owned();
-    let no_data = || "its base64 cannot be read".to_owned();
+    let no_data = || NO_BASE64.to_owned();
     let mut headers = Vec::with_capacity(told.headers.len());
     for (name, value) in told.headers {
         headers.push((name, value.read().ok_or_else(no_data)?));
@@ -264,15 +275,43 @@ pub(super) fn of_json(id: &[u8], json: &[u8]) -> Result<Received, String> {
     Ok(Received {
         partition: told.partition.or(place.map(|(p, _)| p)).ok_or_else(no_place)?,
         offset: told.offset.or(place.map(|(_, o)| o)).ok_or_else(no_place)?,
-        timestamp: match told.timestamp {
-            Moment::Text(time) => time,
-            Moment::Millis(millis) => Time::from_millis(millis),
-        },
+        timestamp: told.timestamp.read(),
         key: told.key.map(|key| key.read().ok_or_else(no_data)).transpose()?,
         payload: told.payload.read().ok_or_else(no_data)?,
         headers,
         expired: told.expired,
     })
+}
+
+const NO_BASE64: &str = "its base64 cannot be read";
+
+/// Octets as JSON has them.
+pub(super) fn json_data<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {
+    let octets = Option::<Written>::deserialize(deserializer)?;
+    octets
+        .map_or(Ok(Bytes::new()), |octets| octets.read().ok_or_else(|| D::Error::custom(NO_BASE64)))
+}
+
+pub(super) fn json_maybe_data<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Bytes>, D::Error> {
+    let octets = Option::<Written>::deserialize(deserializer)?;
+    octets.map(|octets| octets.read().ok_or_else(|| D::Error::custom(NO_BASE64))).transpose()
+}
+
+pub(super) fn json_headers<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<(String, Bytes)>, D::Error> {
+    let headers = Option::<BTreeMap<String, Written>>::deserialize(deserializer)?;
+    let read = |(name, value): (String, Written)| value.read().map(|value| (name, value));
+    let headers = headers.unwrap_or_default().into_iter().map(read);
+    headers.collect::<Option<_>>().ok_or_else(|| D::Error::custom(NO_BASE64))
+}
+
+pub(super) fn json_time<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Time>, D::Error> {
+    Ok(Option::<Moment>::deserialize(deserializer)?.map(Moment::read))
 }
 
 struct Data<'a>(&'a [u8]);
@@ -288,15 +327,21 @@ impl Serialize for Data<'_> {
     }
 }
 
-fn data<S: Serializer>(octets: &Bytes, serializer: S) -> Result<S::Ok, S::Error> {
+pub(super) fn data<S: Serializer>(octets: &Bytes, serializer: S) -> Result<S::Ok, S::Error> {
     Data(octets).serialize(serializer)
 }
 
-fn maybe_data<S: Serializer>(octets: &Option<Bytes>, serializer: S) -> Result<S::Ok, S::Error> {
+pub(super) fn maybe_data<S: Serializer>(
+    octets: &Option<Bytes>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     octets.as_deref().map(Data).serialize(serializer)
 }
 
-fn named<S: Serializer>(headers: &[(String, Bytes)], serializer: S) -> Result<S::Ok, S::Error> {
+pub(super) fn named<S: Serializer>(
+    headers: &[(String, Bytes)],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     serializer.collect_map(headers.iter().map(|(name, value)| (name, Data(value))))
 }
 

@@ -19,7 +19,7 @@
 
 mod lane;
 mod queue;
-mod sequences;
+pub(super) mod sequences;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -36,6 +36,7 @@ use tokio::sync::{Notify, Semaphore, oneshot};
 use tokio::time::Instant;
 
 use self::lane::Lane;
+pub(super) use self::lane::concerns_sequence;
 use self::queue::{Queue, Waiting};
 use self::sequences::Sequences;
 use super::message::{Message, Sent};
@@ -191,7 +192,7 @@ pub enum SendError {
     },
 }
 
-fn after(attempts: u32) -> String {
+pub(super) fn after(attempts: u32) -> String {
     if attempts > 1 { format!(" (tried {attempts} times)") } else { String::new() }
 }
 
@@ -273,12 +274,12 @@ struct Handle {
 /// What is known of a producer at the server.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Registered {
-    producer: String,
+pub(super) struct Registered {
+    pub(super) producer: String,
     scope: Option<Scope>,
     last_sequence: Option<u64>,
     #[serde(default)]
-    last: BTreeMap<String, u64>,
+    pub(super) last: BTreeMap<String, u64>,
 }
 
 /// What a producer and its lanes have in common.
@@ -480,7 +481,7 @@ impl Future for Delivery {
     }
 }
 
-async fn register(
+pub(super) async fn register(
     client: &Client,
     producer: Option<String>,
     name: Option<String>,

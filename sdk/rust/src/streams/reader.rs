@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use http::Method;
+use serde::ser::SerializeMap as _;
+use serde::{Serialize, Serializer};
 
 use super::message::Received;
 use super::topic::{self, millis};
@@ -23,6 +25,22 @@ pub enum Start {
     Offset(u64),
     /// With the first message that is not older than this.
     Time(Time),
+}
+
+impl Serialize for Start {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = match self {
+            Self::Earliest => return serializer.serialize_str("earliest"),
+            Self::Latest => return serializer.serialize_str("latest"),
+            _ => serializer.serialize_map(Some(1))?,
+        };
+        match self {
+            Self::Offset(offset) => map.serialize_entry("offset", offset)?,
+            Self::Time(time) => map.serialize_entry("time", time)?,
+            Self::Earliest | Self::Latest => {}
+        }
+        map.end()
+    }
 }
 
 /// Which messages of a partition to read.

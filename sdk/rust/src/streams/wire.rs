@@ -13,7 +13,7 @@ use crate::{Error, Time};
 /// The media type.
 pub(super) const MSGPACK: &str = "application/msgpack";
 
-type Written = Result<(), ValueWriteError>;
+pub(super) type Written = Result<(), ValueWriteError>;
 
 /// A request with messages. With a producer the sequence of the first is given, and the others
 /// follow one by one.
@@ -36,6 +36,15 @@ fn write_produce<'a>(
     encode::write_map_len(out, if producer.is_some() { 4 } else { 2 })?;
     encode::write_str(out, "version")?;
     encode::write_uint(out, u64::from(VERSION))?;
+    write_messages(out, producer, messages)
+}
+
+/// The fields of messages and of who sends them: one of them, or three with a producer.
+pub(super) fn write_messages<'a>(
+    out: &mut Vec<u8>,
+    producer: Option<(&str, u64)>,
+    messages: impl ExactSizeIterator<Item = &'a Message>,
+) -> Written {
     if let Some((producer, sequence)) = producer {
         encode::write_str(out, "producer")?;
         encode::write_str(out, producer)?;
@@ -88,7 +97,7 @@ fn write_message(out: &mut Vec<u8>, message: &Message) -> Written {
     Ok(())
 }
 
-fn length(count: usize) -> Result<u32, ValueWriteError> {
+pub(super) fn length(count: usize) -> Result<u32, ValueWriteError> {
     u32::try_from(count).map_err(|_| {
         ValueWriteError::InvalidDataWrite(std::io::Error::other("more than 2^32 of them"))
     })
@@ -106,9 +115,16 @@ pub struct Produced {
 
 /// The answer to a request with messages.
 pub(super) fn produced(body: &Bytes) -> Result<Produced, Malformed> {
+    let mut decoder = Decoder::new(body);
+    let produced = produced_of(&mut decoder)?;
+    decoder.end()?;
+    Ok(produced)
+}
+
+/// The same inside of another answer.
+pub(super) fn produced_of(decoder: &mut Decoder<'_>) -> Result<Produced, Malformed> {
     let mut produced = None;
     let mut missing = Vec::new();
-    let mut decoder = Decoder::new(body);
     decoder.map(|decoder, name| {
         match name {
             "results" => produced = Some(decoder.array(sent)?),
@@ -117,7 +133,6 @@ pub(super) fn produced(body: &Bytes) -> Result<Produced, Malformed> {
         }
         Ok(())
     })?;
-    decoder.end()?;
     let results = produced.ok_or(Malformed("it has no results"))?;
     Ok(Produced { results, missing })
 }
@@ -151,7 +166,7 @@ pub(super) fn page(body: &Bytes) -> Result<Page, Malformed> {
             "start" => page.start = decoder.uint()?,
             "end" => page.end = decoder.uint()?,
             "nextOffset" => next = Some(decoder.uint()?),
-            "messages" => page.messages = decoder.array(received)?,
+            "messages" => page.messages = decoder.array(placed)?,
             "corrupt" => {
                 let ranges = decoder.optional(|d| d.array(range))?.unwrap_or_default();
                 page.corrupt = ranges.into_iter().map(|(from, to)| Lost { from, to }).collect();
@@ -168,7 +183,14 @@ pub(super) fn page(body: &Bytes) -> Result<Page, Malformed> {
     Ok(page)
 }
 
-fn received(decoder: &mut Decoder<'_>) -> Result<Received, Malformed> {
+fn placed(decoder: &mut Decoder<'_>) -> Result<Received, Malformed> {
+    let (offset, message) = received(decoder)?;
+    let offset = offset.ok_or(Malformed("a message has no offset"))?;
+    Ok(Received { offset, ..message })
+}
+
+/// A message, and its offset if it says so itself.
+pub(super) fn received(decoder: &mut Decoder<'_>) -> Result<(Option<u64>, Received), Malformed> {
     let (mut offset, mut timestamp, mut payload) = (None, None, None);
     let (mut key, mut headers, mut expired) = (None, Vec::new(), false);
     decoder.map(|decoder, name| {
@@ -190,18 +212,19 @@ fn received(decoder: &mut Decoder<'_>) -> Result<Received, Malformed> {
         }
         Ok(())
     })?;
-    Ok(Received {
+    let message = Received {
         partition: 0,
-        offset: offset.ok_or(Malformed("a message has no offset"))?,
+        offset: 0,
         timestamp: timestamp.ok_or(Malformed("a message has no timestamp"))?,
         key,
         payload: payload.ok_or(Malformed("a message has no payload"))?,
         headers,
         expired,
-    })
+    };
+    Ok((offset, message))
 }
 
-fn moment(decoder: &mut Decoder<'_>) -> Result<Time, Malformed> {
+pub(super) fn moment(decoder: &mut Decoder<'_>) -> Result<Time, Malformed> {
     if decoder.is_uint() {
         return decoder.uint().map(Time::from_millis);
     }
@@ -221,7 +244,7 @@ fn range(decoder: &mut Decoder<'_>) -> Result<(u64, u64), Malformed> {
     from.zip(to).ok_or(Malformed("a range has no ends"))
 }
 
-fn small(decoder: &mut Decoder<'_>) -> Result<u32, Malformed> {
+pub(super) fn small(decoder: &mut Decoder<'_>) -> Result<u32, Malformed> {
     u32::try_from(decoder.uint()?).map_err(|_| Malformed("a partition is too large"))
 }
 

@@ -7,12 +7,17 @@
     reason = "a test fails by panicking"
 )]
 
+mod committing;
+mod consuming;
 mod failing;
+mod groups;
 mod pack;
 #[path = "../http/peer.rs"]
 #[allow(dead_code, reason = "the other suite uses the rest")]
 mod peer;
 mod producing;
 mod reading;
+mod requesting;
+mod surviving;
 mod tailing;
 mod topics;

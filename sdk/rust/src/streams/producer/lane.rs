@@ -157,6 +157,6 @@ fn concerns_one(error: &Error, batch: &Batch) -> bool {
         || (batch.given().is_some() && concerns_sequence(problem.code.as_deref()))
 }
 
-fn concerns_sequence(code: Option<&str>) -> bool {
+pub(in crate::streams) fn concerns_sequence(code: Option<&str>) -> bool {
     matches!(code, Some("streams.sequence_reused" | "streams.sequence_too_old"))
 }

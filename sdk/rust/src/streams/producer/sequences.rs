@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 /// The last sequences that were used.
-#[derive(Debug)]
-pub(super) enum Sequences {
+#[derive(Clone, Debug)]
+pub(in crate::streams) enum Sequences {
     OfProducer(Option<u64>),
     OfTopics(BTreeMap<String, u64>),
 }
@@ -14,12 +14,12 @@ impl Sequences {
         Self::OfProducer(last)
     }
 
-    pub(super) fn of_topics(last: BTreeMap<String, u64>) -> Self {
+    pub(in crate::streams) fn of_topics(last: BTreeMap<String, u64>) -> Self {
         Self::OfTopics(last)
     }
 
     /// The next one for a topic. They begin with 1.
-    pub(super) fn next(&self, topic: &str) -> u64 {
+    pub(in crate::streams) fn next(&self, topic: &str) -> u64 {
         let last = match self {
             Self::OfProducer(last) => *last,
             Self::OfTopics(last) => last.get(topic).copied(),
@@ -29,7 +29,7 @@ impl Sequences {
 
     /// So many from a first one on are used, and never again. Sequences that came out of order do
     /// not lead back.
-    pub(super) fn used(&mut self, topic: &str, first: u64, count: usize) {
+    pub(in crate::streams) fn used(&mut self, topic: &str, first: u64, count: usize) {
         let count = u64::try_from(count).unwrap_or(u64::MAX);
         let used = first.saturating_add(count).saturating_sub(1);
         match self {
