@@ -51,6 +51,17 @@ pub enum RoomError {
         /// `server.disk_free_min`
         min: u64,
     },
+    /// A topic whose name the asker may not use.
+    #[error("the token does not see topics of the name `{0}`")]
+    OutOfSight(handoff_streams::TopicName),
+    /// The disk did not give what is stored.
+    #[error("the disk did not give what is stored: {0}")]
+    Unreadable(String),
+    /// As many bytes are on their way to members of groups as may be.
+    #[error(
+        "{0} bytes are on their way to members of groups, as many as streams.delivery_bytes_max allows"
+    )]
+    Delivering(usize),
     /// As many sessions as are taken.
     #[error("there are {0} sessions, as many as events.sessions_max allows")]
     Sessions(usize),

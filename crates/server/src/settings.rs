@@ -7,6 +7,7 @@ use std::time::Duration;
 
 pub use handoff_events::{Bounds, CatchUp, Publishing};
 use handoff_streams::TopicSettings;
+pub use handoff_streams::groups::{GroupBounds, GroupName, GroupSettings, Order, Start};
 pub use handoff_streams::{Bounds as StreamBounds, Compression, Durability, TopicName};
 use handoff_types::{Limits, Span};
 
@@ -151,8 +152,14 @@ pub struct Streams {
     pub token_bytes_per_sec: u64,
     /// `streams.on_corrupt`
     pub on_corrupt: OnCorrupt,
+    /// `streams.groups_max`, `streams.members_max`, `streams.session_max_secs`
+    pub group_bounds: GroupBounds,
+    /// `streams.delivery_bytes_max`: messages on their way to members of groups.
+    pub delivery_bytes_max: usize,
     /// `[[streams.topic]]`
     pub topics: Vec<DeclaredTopic>,
+    /// `[[streams.group]]`
+    pub groups: Vec<DeclaredGroup>,
 }
 
 /// What becomes of whoever follows a partition into damage.
@@ -190,6 +197,68 @@ impl DeclaredTopic {
             retention_bytes: self.retention_bytes.or(room.retention_bytes),
             durability: self.durability,
             compression: self.compression,
+        }
+    }
+}
+
+/// `[[streams.group]]`: a group that is made at start if it is not there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeclaredGroup {
+    /// Its name.
+    pub name: GroupName,
+    /// What members that name no topics read.
+    pub topics: Vec<TopicName>,
+    /// Where it begins.
+    pub start: Start,
+    /// `ordering`: what waits for what.
+    pub order: Order,
+    /// How often a message is handed out before it is a dead letter.
+    pub max_attempts: u32,
+    /// Where dead letters go; none: to `<group>.dead`.
+    pub dead_letter: Option<TopicName>,
+    /// `lease_ms`: how long a member has for what it was handed.
+    pub lease: Span,
+    /// `backoff_ms`: how long a message waits for its second attempt.
+    pub backoff: Span,
+    /// `backoff_max_ms`: how long at most.
+    pub backoff_max: Span,
+    /// How far apart what is out of a partition may be.
+    pub in_flight_max: u32,
+}
+
+impl DeclaredGroup {
+    /// One that says nothing but its name.
+    #[must_use]
+    pub fn named(name: GroupName) -> Self {
+        let usual = GroupSettings::of(&name, Vec::new());
+        Self {
+            name,
+            topics: Vec::new(),
+            start: usual.start,
+            order: usual.order,
+            max_attempts: usual.max_attempts,
+            dead_letter: None,
+            lease: usual.lease,
+            backoff: usual.backoff,
+            backoff_max: usual.backoff_max,
+            in_flight_max: usual.in_flight_max,
+        }
+    }
+
+    /// Its settings.
+    #[must_use]
+    pub fn settings(&self) -> GroupSettings {
+        let usual = GroupSettings::of(&self.name, self.topics.clone());
+        GroupSettings {
+            start: self.start,
+            order: self.order,
+            max_attempts: self.max_attempts,
+            dead_letter: self.dead_letter.clone().unwrap_or(usual.dead_letter),
+            lease: self.lease,
+            backoff: self.backoff,
+            backoff_max: self.backoff_max,
+            in_flight_max: self.in_flight_max,
+            topics: usual.topics,
         }
     }
 }
@@ -277,7 +346,10 @@ impl Default for Streams {
             retention_every: Duration::from_secs(60),
             token_bytes_per_sec: 0,
             on_corrupt: OnCorrupt::Stop,
+            group_bounds: GroupBounds::default(),
+            delivery_bytes_max: 256 << 20,
             topics: Vec::new(),
+            groups: Vec::new(),
         }
     }
 }

@@ -50,7 +50,7 @@ pub use poll::Candidate;
 pub use position::{DeadRun, Lease, LeaseId, Position, Run, Step};
 pub use ranges::{Keys, Mark, Range};
 pub use settings::{BadGroupName, Group, GroupId, GroupName, GroupSettings, Order, Start};
-pub use views::{GroupView, MemberView, MessageStatus, PartitionView};
+pub use views::{GroupFigures, GroupView, MemberView, MessageStatus, PartitionView};
 
 pub(crate) use needs::{needs, of_candidates, of_view};
 pub(crate) use store::Groups;

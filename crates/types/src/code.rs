@@ -95,6 +95,14 @@ pub enum Code {
     ScheduledNotFound,
     /// The token sends more bytes than it may.
     StreamsQuota,
+    /// There is no such group.
+    GroupNotFound,
+    /// There is a group of this name already.
+    GroupExists,
+    /// The member is not in the group, or not any more.
+    MemberGone,
+    /// Some of the messages are not held by the member any more, so nothing was stored.
+    Fenced,
     /// There are as many connections or sessions as the server takes.
     ServerBusy,
     /// The server is stopping.
@@ -119,7 +127,7 @@ pub enum Code {
 
 impl Code {
     /// Every code there is, for the page that explains them.
-    pub const ALL: [Self; 50] = [
+    pub const ALL: [Self; 54] = [
         Self::RoomBusy,
         Self::JournalFull,
         Self::DiskFull,
@@ -160,6 +168,10 @@ impl Code {
         Self::SequenceTooOld,
         Self::ScheduledNotFound,
         Self::StreamsQuota,
+        Self::GroupNotFound,
+        Self::GroupExists,
+        Self::MemberGone,
+        Self::Fenced,
         Self::ServerBusy,
         Self::ServerStopping,
         Self::PortTaken,
@@ -216,6 +228,10 @@ impl Code {
             Self::SequenceTooOld => "streams.sequence_too_old",
             Self::ScheduledNotFound => "streams.scheduled_not_found",
             Self::StreamsQuota => "streams.quota",
+            Self::GroupNotFound => "streams.group_not_found",
+            Self::GroupExists => "streams.group_exists",
+            Self::MemberGone => "streams.member_gone",
+            Self::Fenced => "streams.fenced",
             Self::ServerBusy => "server.busy",
             Self::ServerStopping => "server.stopping",
             Self::PortTaken => "server.port_taken",
@@ -312,6 +328,18 @@ impl Code {
             }
             Self::StreamsQuota => {
                 "send again after the pause, or raise streams.token_bytes_per_sec"
+            }
+            Self::GroupNotFound => {
+                "`handoff group list` shows those there are; joining with topics makes one"
+            }
+            Self::GroupExists => {
+                "use it, or choose another name; `handoff group show` says what it is"
+            }
+            Self::MemberGone => {
+                "join again; what the member held is handed out again, so drop what is not committed"
+            }
+            Self::Fenced => {
+                "drop this work: the messages are, or will be, in somebody else's hands; go on with the next poll"
             }
             Self::ServerBusy => {
                 "close some, or raise server.connections_max or events.sessions_max"

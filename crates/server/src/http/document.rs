@@ -21,6 +21,7 @@ use utoipa_axum::routes;
 use super::events::{StreamClosed, dead};
 use super::front::{Door, Routes, front};
 use super::problem::{self, Problem, ProblemBody};
+use super::streams::groups;
 use super::{App, events, house, stream, streams, tokens};
 
 /// What every route that asks for a token may refuse.
@@ -51,6 +52,9 @@ const CHANGE: &[Code] = &[
 
 /// What a topic may be refused for.
 const TOPIC: &[Code] = &[Code::StreamsInvalid, Code::TopicNotFound];
+
+/// What a group may be refused for.
+const GROUP: &[Code] = &[Code::StreamsInvalid, Code::GroupNotFound, Code::RequestMalformed];
 
 /// What a read may be refused for.
 const READ: &[Code] = &[Code::RequestMalformed, Code::Trimmed, Code::DiskFault];
@@ -127,6 +131,54 @@ const REFUSALS: &[(&str, &[&[Code]])] = &[
     ("listScheduled", &[GUARDED, TOPIC, &[Code::RequestMalformed]]),
     ("cancelScheduled", &[GUARDED, CHANGE, &[Code::RequestMalformed, Code::ScheduledNotFound]]),
     ("streamStats", &[GUARDED]),
+    (
+        "createGroup",
+        &[
+            GUARDED,
+            BODY,
+            CHANGE,
+            TOPIC,
+            &[Code::GroupExists, Code::StreamsLimit, Code::DiskLow],
+        ],
+    ),
+    ("listGroups", &[GUARDED, &[Code::RequestMalformed]]),
+    ("showGroup", &[GUARDED, GROUP]),
+    ("alterGroup", &[GUARDED, BODY, CHANGE, GROUP, &[Code::TopicNotFound]]),
+    ("deleteGroup", &[GUARDED, CHANGE, GROUP]),
+    ("joinGroup", &[GUARDED, BODY, CHANGE, GROUP, &[Code::TopicNotFound, Code::StreamsLimit]]),
+    ("leaveGroup", &[GUARDED, CHANGE, GROUP, &[Code::MemberGone]]),
+    ("heartbeat", &[GUARDED, BODY, CHANGE, GROUP, &[Code::MemberGone]]),
+    ("poll", &[GUARDED, BODY, CHANGE, GROUP, &[Code::MemberGone]]),
+    (
+        "commit",
+        &[
+            GUARDED,
+            BODY,
+            CHANGE,
+            GROUP,
+            &[
+                Code::Fenced,
+                Code::TopicNotFound,
+                Code::PartitionNotFound,
+                Code::ChangeTooLarge,
+                Code::StreamsLimit,
+                Code::SequenceReused,
+                Code::SequenceTooOld,
+                Code::StreamsQuota,
+                Code::DiskLow,
+            ],
+        ],
+    ),
+    (
+        "seekGroup",
+        &[GUARDED, BODY, CHANGE, GROUP, &[Code::TopicNotFound, Code::PartitionNotFound]],
+    ),
+    ("groupMessageStatus", &[GUARDED, GROUP, &[Code::TopicNotFound, Code::PartitionNotFound]]),
+    ("listGroupLetters", &[GUARDED, GROUP, &[Code::DiskFault]]),
+    (
+        "replayGroupLetters",
+        &[GUARDED, BODY, CHANGE, GROUP, &[Code::PartitionNotFound, Code::DiskLow]],
+    ),
     ("listTokens", &[GUARDED]),
     ("createToken", &[GUARDED, BODY, CHANGE]),
     ("revokeToken", &[GUARDED, CHANGE, &[Code::TokenNotFound]]),
@@ -189,6 +241,17 @@ fn described() -> OpenApiRouter<Door> {
         .routes(routes!(streams::cancel_scheduled))
         .routes(routes!(streams::register_producer))
         .routes(routes!(streams::stream_stats))
+        .routes(routes!(groups::list_groups, groups::create_group))
+        .routes(routes!(groups::show_group, groups::alter_group, groups::delete_group))
+        .routes(routes!(groups::join_group))
+        .routes(routes!(groups::leave_group))
+        .routes(routes!(groups::heartbeat))
+        .routes(routes!(groups::poll))
+        .routes(routes!(groups::commit))
+        .routes(routes!(groups::seek_group))
+        .routes(routes!(groups::message_status))
+        .routes(routes!(groups::list_letters))
+        .routes(routes!(groups::replay_letters))
         .routes(routes!(tokens::list_tokens, tokens::create_token))
         .routes(routes!(tokens::revoke_token))
         .routes(routes!(tokens::list_acts))
@@ -275,6 +338,7 @@ mod tests {
     };
     use crate::http::house::{Ready, RoomState, Server};
     use crate::http::problem::{ProblemBody, status};
+    use crate::http::streams::groups::examples;
     use crate::http::{App, streams, tokens};
     use crate::runtime::Readiness;
     use crate::settings::Settings;
@@ -387,6 +451,23 @@ mod tests {
                 "StreamStats" => decodes::<streams::StreamStats>(example),
                 "TailClosed" => decodes::<streams::TailClosed>(example),
                 "Topic" => decodes::<streams::TopicExample>(example),
+                "Beat" => decodes::<examples::BeatBody>(example),
+                "Commit" => decodes::<examples::CommitBody>(example),
+                "Committed" => decodes::<examples::CommittedBody>(example),
+                "Group" => decodes::<examples::GroupBody>(example),
+                "GroupChange" => decodes::<examples::GroupChange>(example),
+                "GroupLetterPage" => decodes::<examples::LetterPageBody>(example),
+                "GroupMessageStatus" => decodes::<examples::StatusBody>(example),
+                "Heartbeat" => decodes::<examples::HeartbeatBody>(example),
+                "Join" => decodes::<examples::JoinBody>(example),
+                "Joined" => decodes::<examples::JoinedBody>(example),
+                "NewGroup" => decodes::<examples::NewGroup>(example),
+                "Poll" => decodes::<examples::PollBody>(example),
+                "Polled" => decodes::<examples::PolledBody>(example),
+                "Replay" => decodes::<examples::ReplayBody>(example),
+                "ReplayedLetters" => decodes::<examples::ReplayedBody>(example),
+                "Seek" => decodes::<examples::SeekBody>(example),
+                "Sought" => decodes::<examples::SoughtBody>(example),
                 "TopicChange" => decodes::<streams::TopicChange>(example),
                 "CreatedToken" => decodes::<tokens::CreatedToken>(example),
                 "DamagedRange" => decodes::<crate::http::house::DamagedRange>(example),

@@ -148,6 +148,10 @@ const TABLE: &[Said] = &[
     said(Code::SequenceTooOld, StatusCode::CONFLICT, "the sequence is too old"),
     said(Code::ScheduledNotFound, StatusCode::NOT_FOUND, "no such message waits"),
     later(Code::StreamsQuota, StatusCode::TOO_MANY_REQUESTS, "too much at once", 1),
+    said(Code::GroupNotFound, StatusCode::NOT_FOUND, "there is no such group"),
+    said(Code::GroupExists, StatusCode::CONFLICT, "there is such a group already"),
+    said(Code::MemberGone, StatusCode::NOT_FOUND, "the member is not in the group"),
+    said(Code::Fenced, StatusCode::CONFLICT, "the messages are not the member's any more"),
     later(Code::ServerBusy, StatusCode::SERVICE_UNAVAILABLE, "the server is busy", 1),
     later(Code::ServerStopping, StatusCode::SERVICE_UNAVAILABLE, "the server is stopping", 5),
     said(Code::PortTaken, StatusCode::INTERNAL_SERVER_ERROR, "the port is taken"),
@@ -282,6 +286,9 @@ impl Problem {
             RoomError::Journal(refused) => refused.code(),
             RoomError::Lost(lost) => return Self::lost(&lost),
             RoomError::DiskLow { .. } => Code::DiskLow,
+            RoomError::OutOfSight(_) => Code::OutOfScope,
+            RoomError::Unreadable(_) => Code::DiskFault,
+            RoomError::Delivering(_) => Code::RoomBusy,
             RoomError::Sessions(_) => Code::ServerBusy,
             RoomError::Closed(_) => return Self::closed(app, room),
             _ => Code::Internal,
@@ -321,6 +328,7 @@ impl Problem {
 /// The code of what the streams room refuses.
 fn stream_code(refusal: &handoff_streams::Refusal) -> Code {
     use handoff_streams::Refusal;
+    use handoff_streams::groups::GroupRefusal;
     match refusal {
         Refusal::NoTopic(_) => Code::TopicNotFound,
         Refusal::TopicExists(_) => Code::TopicExists,
@@ -329,6 +337,10 @@ fn stream_code(refusal: &handoff_streams::Refusal) -> Code {
         Refusal::SequenceReused { .. } => Code::SequenceReused,
         Refusal::SequenceTooOld { .. } => Code::SequenceTooOld,
         Refusal::NoScheduled(_) => Code::ScheduledNotFound,
+        Refusal::Group(GroupRefusal::NoGroup(_)) => Code::GroupNotFound,
+        Refusal::Group(GroupRefusal::GroupExists(_)) => Code::GroupExists,
+        Refusal::Group(GroupRefusal::MemberGone(_)) => Code::MemberGone,
+        Refusal::Group(GroupRefusal::Fenced { .. }) => Code::Fenced,
         _ => Code::StreamsInvalid,
     }
 }

@@ -5,6 +5,7 @@
 
 mod base64;
 mod format;
+pub(super) mod groups;
 mod incoming;
 mod msgpack;
 mod outgoing;

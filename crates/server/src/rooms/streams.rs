@@ -17,8 +17,10 @@
 
 #[cfg(test)]
 mod bench;
+mod bells;
 mod chores;
 mod ends;
+mod groups;
 mod mailbox;
 mod quota;
 mod reading;
@@ -32,6 +34,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use handoff_house::TokenId;
 use handoff_log::journal::Lost;
+use handoff_streams::groups::GroupFigures;
 use handoff_streams::{
     Counts, Produce, Refusal, Registration, ScheduledId, Topic, TopicName, TopicSpec, TopicView,
 };
@@ -39,7 +42,13 @@ use handoff_types::{Outcome, Sight, Wall};
 use tokio::sync::{mpsc, oneshot};
 
 pub(crate) use self::ends::{Ends, Visible};
-pub use self::mailbox::{Alteration, Listed, Registered, Stored, Waiting};
+pub(crate) use self::groups::{
+    Assignment, Batch, CommitAsked, Committed, JoinAsked, LetterAt, Origin, PollAsked, Polled,
+    Said, Which,
+};
+pub use self::mailbox::{
+    Alteration, GroupAlteration, GroupListed, Listed, Registered, Stored, Waiting,
+};
 use self::mailbox::{Answer, Ask, Question, Shared};
 pub(crate) use self::reading::{Browse, Found, Page, ReadFault, Reading, Skipped, Why};
 pub use self::task::{Parts, Work};
@@ -63,6 +72,10 @@ pub struct StreamsRoom {
 pub struct Stats {
     /// Topics, partitions, producers and what waits for its time.
     pub counts: Counts,
+    /// What groups come to.
+    pub groups: GroupFigures,
+    /// Bytes of messages on their way to members of groups.
+    pub delivering_bytes: usize,
     /// Readers that wait for more.
     pub waiting_readers: usize,
     /// Bytes of messages that only the journal has for sure.
@@ -221,9 +234,13 @@ impl StreamsRoom {
     pub async fn stats(&self) -> Result<Stats, RoomError> {
         let waiting_readers = self.shared.waiting.load(Ordering::Relaxed);
         match self.ask(Question::Stats).await? {
-            Answer::Stats(counts) => {
-                Ok(Stats { counts, waiting_readers, unmoved_bytes: self.reading.backlog() })
-            }
+            Answer::Stats(counts, groups) => Ok(Stats {
+                counts,
+                groups,
+                delivering_bytes: self.delivering(),
+                waiting_readers,
+                unmoved_bytes: self.reading.backlog(),
+            }),
             other => Err(unexpected(&other)),
         }
     }

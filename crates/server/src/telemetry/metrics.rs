@@ -92,9 +92,21 @@ pub struct StreamMetrics {
     messages: Counter,
     duplicates: Counter,
     bytes: Counter,
+    delivered: Counter,
+    redelivered: Counter,
 }
 
 impl StreamMetrics {
+    /// Messages were handed to a member of a group: attempts, and how many of each.
+    pub fn delivered(&self, batches: impl Iterator<Item = (u32, u64)>) {
+        for (attempt, count) in batches {
+            self.delivered.inc_by(count);
+            if attempt > 1 {
+                self.redelivered.inc_by(count);
+            }
+        }
+    }
+
     /// A request was stored: so many messages, so many of which were there already, and its bytes.
     pub fn stored(&self, messages: usize, duplicates: usize, bytes: usize) {
         self.messages.inc_by(messages as u64);
@@ -173,6 +185,8 @@ impl Metrics {
         put(&mut registry, names::STREAMS_MESSAGES, streams.messages.clone());
         put(&mut registry, names::STREAMS_DUPLICATES, streams.duplicates.clone());
         put(&mut registry, names::STREAMS_BYTES, streams.bytes.clone());
+        put(&mut registry, names::STREAMS_DELIVERED, streams.delivered.clone());
+        put(&mut registry, names::STREAMS_REDELIVERED, streams.redelivered.clone());
         put(&mut registry, names::EVENTS_NOTIFIED, notified.clone());
         put(&mut registry, names::EVENTS_LATENESS, lateness.clone());
         Self {
@@ -364,6 +378,12 @@ fn put_streams(seen: &mut Registry, stats: streams::Stats) {
     put(seen, names::STREAMS_SCHEDULED_BYTES, gauge(counts.scheduled_bytes as u64));
     put(seen, names::STREAMS_WAITING, gauge(stats.waiting_readers as u64));
     put(seen, names::STREAMS_UNMOVED, gauge(stats.unmoved_bytes));
+    put(seen, names::STREAMS_GROUPS, gauge(counts.groups as u64));
+    put(seen, names::STREAMS_MEMBERS, gauge(stats.groups.members as u64));
+    put(seen, names::STREAMS_LEASES, gauge(stats.groups.leases as u64));
+    put(seen, names::STREAMS_DEAD, gauge(stats.groups.dead));
+    put(seen, names::STREAMS_LAG_MAX, gauge(stats.groups.lag_max));
+    put(seen, names::STREAMS_DELIVERING, gauge(stats.delivering_bytes as u64));
 }
 
 #[expect(clippy::cast_precision_loss, reason = "an average is rounded anyway")]

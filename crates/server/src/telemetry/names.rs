@@ -124,6 +124,35 @@ pub const STREAMS_UNMOVED: Named = (
     "bytes of messages on their way from the journal to segments",
 );
 
+/// Gauge.
+pub const STREAMS_GROUPS: Named = ("handoff_streams_groups", "groups there are");
+/// Gauge.
+pub const STREAMS_MEMBERS: Named = ("handoff_streams_members", "members of all groups");
+/// Gauge.
+pub const STREAMS_LEASES: Named =
+    ("handoff_streams_leases", "leases under which messages are out to members");
+/// Gauge.
+pub const STREAMS_DEAD: Named =
+    ("handoff_streams_dead_messages", "messages that ever died, for the groups there are");
+/// Gauge.
+pub const STREAMS_LAG_MAX: Named = (
+    "handoff_streams_lag_max",
+    "messages of the partition that some group is furthest behind in, from its committed offset on",
+);
+/// Gauge.
+pub const STREAMS_DELIVERING: Named = (
+    "handoff_streams_delivering_bytes",
+    "bytes of messages on their way to members, of streams.delivery_bytes_max",
+);
+/// Counter.
+pub const STREAMS_DELIVERED: Named =
+    ("handoff_streams_delivered_messages", "messages handed to members since start");
+/// Counter.
+pub const STREAMS_REDELIVERED: Named = (
+    "handoff_streams_redelivered_messages",
+    "messages handed to members since start that had been handed out before",
+);
+
 /// Counter.
 pub const LOG_ROUNDS: Named =
     ("handoff_log_rounds", "rounds of the journal made durable, one sync each");

@@ -10,14 +10,20 @@
     reason = "a test fails by panicking"
 )]
 
+mod committing;
+mod consuming;
+mod dying;
+mod grouping;
 #[path = "../http_client/mod.rs"]
 mod http_client;
 mod keeping;
+mod members;
 mod producing;
 mod reading;
 mod refusing;
 mod scheduling;
 mod seeing;
+mod seeking;
 mod tailing;
 mod topics;
 mod world;

@@ -78,6 +78,19 @@ pub struct GroupView {
     pub blocked_by: Option<String>,
 }
 
+/// What all groups come to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GroupFigures {
+    /// Members of all groups.
+    pub members: usize,
+    /// Leases that are out.
+    pub leases: usize,
+    /// Messages that ever died.
+    pub dead: u64,
+    /// The largest lag there is of a group in a partition.
+    pub lag_max: u64,
+}
+
 /// What a message is for a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MessageStatus {
@@ -223,6 +236,25 @@ impl State {
                 },
             },
         })
+    }
+
+    /// What all groups come to. It looks at every place there is.
+    #[must_use]
+    pub fn group_figures(&self) -> GroupFigures {
+        let known = self.groups_known();
+        let mut figures = GroupFigures::default();
+        for group in known.groups_after(None) {
+            let members = known.members(group.id);
+            figures.members += members.map_or(0, |members| members.members.len());
+            for (partition, position) in known.positions(group.id) {
+                figures.leases += position.leases().count();
+                figures.dead += position.dead_count();
+                let kept = self.partition(partition).copied().unwrap_or_default();
+                let lag = kept.end.saturating_sub(position.start().max(kept.start));
+                figures.lag_max = figures.lag_max.max(lag);
+            }
+        }
+        figures
     }
 
     /// A group, its members and where it is, if it is there and in sight. Topics out of sight are

@@ -169,6 +169,24 @@ pub(super) fn packed(body: Vec<u8>) -> Response {
     written(body, MSGPACK)
 }
 
+/// An answer that is written already, and something that is kept until it is sent.
+pub(super) fn kept<K: Send + 'static>(body: Vec<u8>, format: Format, keep: K) -> Response {
+    struct Kept<K>(Vec<u8>, K);
+    impl<K> AsRef<[u8]> for Kept<K> {
+        fn as_ref(&self) -> &[u8] {
+            &self.0
+        }
+    }
+    let media_type = match format {
+        Format::Json => "application/json",
+        Format::MessagePack => MSGPACK,
+    };
+    let mut response = Response::new(Body::from(Bytes::from_owner(Kept(body, keep))));
+    let kind = HeaderValue::from_static(media_type);
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response
+}
+
 /// An answer that is written already.
 pub(super) fn written(body: Vec<u8>, media_type: &'static str) -> Response {
     let mut response = Response::new(Body::from(body));

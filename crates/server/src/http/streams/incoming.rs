@@ -78,7 +78,7 @@ pub(super) fn from_msgpack(topic: TopicName, body: Bytes) -> Result<Produce, Pro
     finish(topic, producer, sequence, messages)
 }
 
-fn finish(
+pub(super) fn finish(
     topic: TopicName,
     producer: Option<&str>,
     sequence: Option<u64>,
@@ -99,11 +99,11 @@ pub(super) fn producer_id(text: &str) -> Result<ProducerId, Problem> {
     })
 }
 
-fn bad(words: &str) -> Problem {
+pub(super) fn bad(words: &str) -> Problem {
     Problem::new(Code::RequestInvalid, words)
 }
 
-fn wrong(number: usize, why: &str) -> Problem {
+pub(super) fn wrong(number: usize, why: &str) -> Problem {
     Problem::new(Code::RequestInvalid, format!("message {number}: {why}"))
 }
 
@@ -141,11 +141,11 @@ struct ProduceBody<'a> {
     messages: Messages<'a>,
 }
 
-struct Messages<'a>(Vec<MessageBody<'a>>);
+pub(super) struct Messages<'a>(pub(super) Vec<MessageBody<'a>>);
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct MessageBody<'a> {
+pub(super) struct MessageBody<'a> {
     #[serde(default, borrow)]
     key: Option<Octets<'a>>,
     #[serde(borrow)]
@@ -161,7 +161,7 @@ struct MessageBody<'a> {
 }
 
 impl MessageBody<'_> {
-    fn into_message(self, body: &Bytes) -> Result<Message, String> {
+    pub(super) fn into_message(self, body: &Bytes) -> Result<Message, String> {
         let Self { key, payload, headers, partition, deliver_at, ttl_ms } = self;
         let headers = headers.map_or_else(Vec::new, |Headers(headers)| headers);
         let headers = headers.into_iter().map(|(name, value)| Header {
@@ -312,7 +312,7 @@ fn too_many() -> String {
     format!("a request has at most {MESSAGES_MAX} messages")
 }
 
-fn messages_of(unpack: &mut Unpack) -> Result<Vec<Message>, Bad> {
+pub(super) fn messages_of(unpack: &mut Unpack) -> Result<Vec<Message>, Bad> {
     let count = match unpack.next()? {
         Token::Array(count) if count <= MESSAGES_MAX => count,
         Token::Array(_) => return invalid(too_many()),
@@ -388,21 +388,21 @@ fn headers_of(unpack: &mut Unpack) -> Result<Vec<Header>, Bad> {
     Ok(headers)
 }
 
-fn fields(unpack: &mut Unpack, what: &str) -> Result<usize, Bad> {
+pub(super) fn fields(unpack: &mut Unpack, what: &str) -> Result<usize, Bad> {
     match unpack.next()? {
         Token::Map(count) => Ok(count),
         other => invalid(format!("{what} is {}; it is a map", other.word())),
     }
 }
 
-fn once<T>(place: &mut Option<T>, name: &str, value: T) -> Result<(), Bad> {
+pub(super) fn once<T>(place: &mut Option<T>, name: &str, value: T) -> Result<(), Bad> {
     match place.replace(value) {
         None => Ok(()),
         Some(_) => invalid(format!("duplicate field `{name}`")),
     }
 }
 
-fn unknown(name: &[u8], known: &[&str]) -> Bad {
+pub(super) fn unknown(name: &[u8], known: &[&str]) -> Bad {
     let name = String::from_utf8_lossy(name);
     let name = name.get(..name.floor_char_boundary(64)).unwrap_or_default();
     let meant = nearest(name, known.iter().copied());
@@ -421,7 +421,7 @@ fn octets(token: Token, name: &str) -> Result<Option<Bytes>, Bad> {
     }
 }
 
-fn text(token: Token, name: &str) -> Result<Option<Bytes>, Bad> {
+pub(super) fn text(token: Token, name: &str) -> Result<Option<Bytes>, Bad> {
     match token {
         Token::Text(text) => Ok(Some(text)),
         Token::Nil => Ok(None),
@@ -429,7 +429,7 @@ fn text(token: Token, name: &str) -> Result<Option<Bytes>, Bad> {
     }
 }
 
-fn number(token: Token, name: &str) -> Result<Option<u64>, Bad> {
+pub(super) fn number(token: Token, name: &str) -> Result<Option<u64>, Bad> {
     match token {
         Token::Unsigned(number) => Ok(Some(number)),
         Token::Nil => Ok(None),
@@ -443,7 +443,7 @@ fn time(token: Token) -> Result<Option<Wall>, Bad> {
 }
 
 /// What was read as a text is one.
-fn as_str(bytes: &Bytes) -> &str {
+pub(super) fn as_str(bytes: &Bytes) -> &str {
     std::str::from_utf8(bytes).unwrap_or("?")
 }
 

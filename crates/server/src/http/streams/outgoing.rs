@@ -74,7 +74,7 @@ fn octets<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error>
     map.end()
 }
 
-struct AsOctets<'a>(&'a [u8]);
+pub(super) struct AsOctets<'a>(pub(super) &'a [u8]);
 
 impl Serialize for AsOctets<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -312,10 +312,10 @@ pub(super) fn told_json(
 
 /// Messages of one batch have one time: it is written once.
 #[derive(Default)]
-struct Times(Option<(Wall, String)>);
+pub(super) struct Times(Option<(Wall, String)>);
 
 impl Times {
-    fn of(&mut self, time: Wall) -> &str {
+    pub(super) fn of(&mut self, time: Wall) -> &str {
         if self.0.as_ref().is_none_or(|(known, _)| *known != time) {
             self.0 = Some((time, stamp_millis(time)));
         }
@@ -356,7 +356,7 @@ impl Serialize for MessageView<'_> {
     }
 }
 
-struct HeadersView<'a>(&'a [Header]);
+pub(super) struct HeadersView<'a>(pub(super) &'a [Header]);
 
 impl Serialize for HeadersView<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -376,6 +376,15 @@ fn pack_message(record: &Record, time: &str, now: Wall, out: &mut Vec<u8>) {
     msgpack::unsigned(record.offset, out);
     msgpack::text("timestamp", out);
     msgpack::text(time, out);
+    pack_octets_of(record, out);
+    if expired {
+        msgpack::text("expired", out);
+        msgpack::boolean(true, out);
+    }
+}
+
+/// Key, payload and headers, as far as there are any.
+pub(super) fn pack_octets_of(record: &Record, out: &mut Vec<u8>) {
     if let Some(key) = &record.key {
         msgpack::text("key", out);
         msgpack::octets(key, out);
@@ -393,10 +402,6 @@ fn pack_message(record: &Record, time: &str, now: Wall, out: &mut Vec<u8>) {
             msgpack::octets(&header.value, out);
         }
     }
-    if expired {
-        msgpack::text("expired", out);
-        msgpack::boolean(true, out);
-    }
 }
 
 /// Whether nobody wants a message any more.
@@ -406,14 +411,14 @@ fn is_expired(record: &Record, now: Wall) -> bool {
     until.is_some_and(|until: i64| until.saturating_mul(1_000) <= now.0)
 }
 
-fn weight(record: &Record) -> usize {
+pub(super) fn weight(record: &Record) -> usize {
     let headers = record.headers.iter().map(|header| 16 + header.name.len() + header.value.len());
     record.key.as_ref().map_or(0, |key| 16 + key.len())
         + record.payload.as_ref().map_or(0, Bytes::len)
         + headers.sum::<usize>()
 }
 
-fn json(body: &impl Serialize, bytes: usize) -> Vec<u8> {
+pub(super) fn json(body: &impl Serialize, bytes: usize) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes);
     let written = serde_json::to_writer(&mut out, body);
     debug_assert!(written.is_ok(), "{written:?}");

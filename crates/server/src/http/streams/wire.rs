@@ -460,7 +460,8 @@ pub(in crate::http) struct Cancelled {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(example = json!({
     "version": 1, "topics": 2, "partitions": 9, "producers": 1, "scheduled": 0,
-    "scheduledBytes": 0, "waitingReaders": 3, "unmovedBytes": 0,
+    "scheduledBytes": 0, "waitingReaders": 3, "unmovedBytes": 0, "groups": 1, "members": 2,
+    "leases": 4, "deadMessages": 0, "lagMax": 12, "deliveringBytes": 0,
 }))]
 pub(in crate::http) struct StreamStats {
     version: V1,
@@ -477,6 +478,17 @@ pub(in crate::http) struct StreamStats {
     waiting_readers: u64,
     /// Bytes of messages on their way from the journal to segments.
     unmoved_bytes: u64,
+    groups: u64,
+    /// Of all groups.
+    members: u64,
+    /// Leases that are out.
+    leases: u64,
+    /// Messages that ever died, for groups there are.
+    dead_messages: u64,
+    /// The largest lag of a group in a partition.
+    lag_max: u64,
+    /// Bytes of messages on their way to members.
+    delivering_bytes: u64,
 }
 
 impl From<Stats> for StreamStats {
@@ -491,6 +503,12 @@ impl From<Stats> for StreamStats {
             scheduled_bytes: counts.scheduled_bytes as u64,
             waiting_readers: stats.waiting_readers as u64,
             unmoved_bytes: stats.unmoved_bytes,
+            groups: counts.groups as u64,
+            members: stats.groups.members as u64,
+            leases: stats.groups.leases as u64,
+            dead_messages: stats.groups.dead,
+            lag_max: stats.groups.lag_max,
+            delivering_bytes: stats.delivering_bytes as u64,
         }
     }
 }

@@ -155,6 +155,8 @@ impl Visible {
 #[derive(Debug, Default)]
 pub(crate) struct Catalogue {
     topics: RwLock<HashMap<TopicName, Arc<Visible>>>,
+    /// The same, and those whose name another has by now, by number.
+    by_id: RwLock<HashMap<TopicId, Arc<Visible>>>,
 }
 
 impl Catalogue {
@@ -162,19 +164,23 @@ impl Catalogue {
     pub(crate) fn find(&self, name: &TopicName) -> Option<Arc<Visible>> {
         self.topics.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
+
+    /// The topic of this number.
+    pub(crate) fn find_id(&self, id: TopicId) -> Option<Arc<Visible>> {
+        self.by_id.read().unwrap_or_else(PoisonError::into_inner).get(&id).cloned()
+    }
 }
 
 /// The room's end of the catalogue.
 #[derive(Debug)]
 pub(super) struct Publisher {
     catalogue: Arc<Catalogue>,
-    by_id: HashMap<TopicId, Arc<Visible>>,
 }
 
 impl Publisher {
     /// Shows everything a state has: what was read back is on disk.
     pub(super) fn of(state: &State) -> Self {
-        let mut publisher = Self { catalogue: Arc::default(), by_id: HashMap::new() };
+        let publisher = Self { catalogue: Arc::default() };
         for topic in state.topics(&Sight::All, None) {
             let look = |id| state.partition(id).copied().unwrap_or_default();
             publisher.show_as(topic.id, &topic.name, topic.partitions, look);
@@ -189,30 +195,30 @@ impl Publisher {
 
     /// A topic is there, or has more partitions. They are empty: the state may know of messages in
     /// them already, but those are not on disk before this is.
-    pub(super) fn show(&mut self, id: TopicId, name: &TopicName, count: u32) {
+    pub(super) fn show(&self, id: TopicId, name: &TopicName, count: u32) {
         self.show_as(id, name, count, |_| Partition::default());
     }
 
     fn show_as(
-        &mut self,
+        &self,
         id: TopicId,
         name: &TopicName,
         count: u32,
         look: impl Fn(PartitionId) -> Partition,
     ) {
-        if let Some(known) = self.by_id.get(&id) {
+        if let Some(known) = self.catalogue.find_id(id) {
             known.grow(count, look);
             return known.bell.notify_waiters();
         }
         let visible = Arc::new(Visible::new(id, name));
         visible.grow(count, look);
-        self.by_id.insert(id, Arc::clone(&visible));
+        self.numbers(|numbers| drop(numbers.insert(id, Arc::clone(&visible))));
         self.names(|names| drop(names.insert(name.clone(), visible)));
     }
 
     /// A topic is gone.
-    pub(super) fn hide(&mut self, id: TopicId) {
-        let Some(topic) = self.by_id.remove(&id) else { return };
+    pub(super) fn hide(&self, id: TopicId) {
+        let Some(topic) = self.numbers(|numbers| numbers.remove(&id)) else { return };
         self.names(|names| {
             // Another of the same name may be there already.
             if names.get(&topic.name).is_some_and(|shown| shown.id == id) {
@@ -224,24 +230,26 @@ impl Publisher {
 
     /// A partition has more.
     pub(super) fn publish(&self, partition: PartitionId, end: u64, last: Wall) {
-        if let Some(topic) = self.by_id.get(&partition.topic) {
+        if let Some(topic) = self.catalogue.find_id(partition.topic) {
             topic.publish(partition.number, end, last);
         }
     }
 
     /// A partition has less.
     pub(super) fn trim(&self, partition: PartitionId, start: u64) {
-        let topic = self.by_id.get(&partition.topic);
+        let topic = self.catalogue.find_id(partition.topic);
         if let Some(ends) = topic.and_then(|topic| topic.partition(partition.number)) {
             ends.trim(start);
         }
     }
 
     /// Nothing more will be shown: whoever waits goes.
-    pub(super) fn close(&mut self) {
-        for topic in self.by_id.values() {
-            topic.end();
-        }
+    pub(super) fn close(&self) {
+        self.numbers(|numbers| numbers.values().for_each(|topic| topic.end()));
+    }
+
+    fn numbers<T>(&self, change: impl FnOnce(&mut HashMap<TopicId, Arc<Visible>>) -> T) -> T {
+        change(&mut self.catalogue.by_id.write().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn names(&self, change: impl FnOnce(&mut HashMap<TopicName, Arc<Visible>>)) {

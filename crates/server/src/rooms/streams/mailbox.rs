@@ -4,13 +4,18 @@ use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use handoff_streams::groups::{
+    Candidate, Group, GroupCommand, GroupFigures, GroupId, GroupName, GroupReply, GroupSettings, GroupView,
+    MemberId, MessageStatus, Order, Reads, Spot, Start,
+};
 use handoff_streams::{
-    Counts, Durability, Produce, Produced, ProducerId, Registration, Scheduled, ScheduledId, Scope,
+    Counts, Durability, PartitionId, Produce, Produced, ProducerId, Registration, Scheduled, ScheduledId, Scope,
     Topic, TopicId, TopicName, TopicSpec, TopicView,
 };
-use handoff_types::{Sight, Span, Wall};
-use tokio::sync::{Notify, oneshot};
+use handoff_types::{Sight, Span, Steady, Wall};
+use tokio::sync::{Notify, Semaphore, oneshot};
 
+use super::bells::Bells;
 use super::ends::Catalogue;
 use super::quota::Quotas;
 use crate::rooms::RoomError;
@@ -56,6 +61,38 @@ pub(crate) enum Question {
         /// How many at most.
         limit: usize,
     },
+    /// Something of a group.
+    Group(Box<GroupCommand>),
+    /// Other settings of a group, and where it begins in topics that are new to it.
+    AlterGroup(GroupName, Box<GroupAlteration>, Vec<Spot>),
+    /// What may a member be handed? It counts as a sign of life.
+    Look {
+        /// Of which group.
+        group: GroupName,
+        /// Who.
+        member: MemberId,
+        /// How many messages at most.
+        most: usize,
+        /// Whether it would wait: when there may be more is of interest then.
+        waits: bool,
+    },
+    /// A group as it is.
+    OneGroup(GroupName),
+    /// Which groups are there?
+    Groups {
+        /// Whose.
+        sight: Sight,
+        /// Those behind this one.
+        after: Option<GroupName>,
+        /// How many at most.
+        limit: usize,
+    },
+    /// A group, its members and where it is.
+    ShowGroup(GroupName, Sight),
+    /// What is a message for a group?
+    Status(GroupName, PartitionId, u64),
+    /// Which of these letters were replayed?
+    Replayed(GroupName, Vec<Spot>),
     /// How is the room?
     Stats,
 }
@@ -63,8 +100,100 @@ pub(crate) enum Question {
 impl Question {
     /// Whether it asks for something that was not promised before.
     pub(super) fn is_new(&self) -> bool {
-        matches!(self, Self::Produce(_) | Self::Create(_) | Self::Grow(..) | Self::Register(..))
+        match self {
+            Self::Produce(_) | Self::Create(_) | Self::Grow(..) | Self::Register(..) => true,
+            Self::Group(command) => stores(command),
+            _ => false,
+        }
     }
+
+    /// Whether it takes space that it does not give back.
+    pub(super) fn takes_space(&self) -> bool {
+        match self {
+            Self::Produce(_) | Self::Create(_) | Self::Grow(..) => true,
+            Self::Group(command) => stores(command),
+            _ => false,
+        }
+    }
+}
+
+/// Whether a command stores messages that nobody was promised.
+pub(super) fn stores(command: &GroupCommand) -> bool {
+    match command {
+        GroupCommand::Create { .. } | GroupCommand::Replay { .. } => true,
+        GroupCommand::Commit { produce, .. } => !produce.is_empty(),
+        _ => false,
+    }
+}
+
+/// What is to become of a group's settings. What is none stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GroupAlteration {
+    /// What members that name no topics read.
+    pub topics: Option<Vec<TopicName>>,
+    /// Where it begins in topics that are new to it.
+    pub start: Option<Start>,
+    /// What waits for what.
+    pub order: Option<Order>,
+    /// How often a message is handed out.
+    pub max_attempts: Option<u32>,
+    /// Where dead letters go.
+    pub dead_letter: Option<TopicName>,
+    /// How long a member has for what it was handed.
+    pub lease: Option<Span>,
+    /// How long a message waits for its second attempt.
+    pub backoff: Option<Span>,
+    /// How long at most.
+    pub backoff_max: Option<Span>,
+    /// How far apart what is out may be.
+    pub in_flight_max: Option<u32>,
+}
+
+impl GroupAlteration {
+    /// The settings once they are altered.
+    pub(super) fn apply(
+        self,
+        settings: &GroupSettings,
+    ) -> GroupSettings {
+        let before = settings.clone();
+        GroupSettings {
+            topics: self.topics.unwrap_or(before.topics),
+            start: self.start.unwrap_or(before.start),
+            order: self.order.unwrap_or(before.order),
+            max_attempts: self.max_attempts.unwrap_or(before.max_attempts),
+            dead_letter: self.dead_letter.unwrap_or(before.dead_letter),
+            lease: self.lease.unwrap_or(before.lease),
+            backoff: self.backoff.unwrap_or(before.backoff),
+            backoff_max: self.backoff_max.unwrap_or(before.backoff_max),
+            in_flight_max: self.in_flight_max.unwrap_or(before.in_flight_max),
+        }
+    }
+}
+
+/// What a member may be handed, as things are.
+#[derive(Clone, Debug)]
+pub(crate) struct Look {
+    pub(crate) group: GroupId,
+    pub(crate) generation: u64,
+    /// For how long it may be silent.
+    pub(crate) session: Span,
+    /// What it has.
+    pub(crate) assigned: Vec<PartitionId>,
+    /// What may be read for it.
+    pub(crate) candidates: Vec<Candidate>,
+    /// When there may be more, if nothing else happens.
+    pub(crate) ready_at: Option<Steady>,
+}
+
+/// A group in a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupListed {
+    /// The group.
+    pub group: Group,
+    /// Grows whenever partitions change hands.
+    pub generation: u64,
+    /// How many members it has.
+    pub members: usize,
 }
 
 /// What is to become of a topic's settings. What is none stays.
@@ -157,8 +286,24 @@ pub(crate) enum Answer {
     View(Box<TopicView>),
     /// A page of what waits, and whether there is more.
     Scheduled(Vec<Waiting>, bool),
+    /// Something of a group.
+    Group(GroupReply),
+    /// These messages have to be read first; then it is to be asked again with them.
+    Wants(Reads, Box<GroupCommand>),
+    /// What a member may be handed.
+    Look(Box<Look>),
+    /// A group as it is, if there is one.
+    OneGroup(Option<Box<Group>>),
+    /// A page of groups, and whether there are more.
+    Groups(Vec<GroupListed>, bool),
+    /// A group with all that is known of it.
+    GroupView(Box<GroupView>),
+    /// What a message is for a group.
+    Status(MessageStatus),
+    /// Which letters were replayed.
+    Replayed(Vec<bool>),
     /// How the room is.
-    Stats(Counts),
+    Stats(Counts, GroupFigures),
 }
 
 /// Where the answer goes.
@@ -190,6 +335,12 @@ pub(super) struct Shared {
     pub(super) quotas: Quotas,
     /// Readers that wait for more.
     pub(super) waiting: AtomicUsize,
+    /// Who waits for something of a group.
+    pub(super) bells: Arc<Bells>,
+    /// Bytes of messages on their way to members that are left: `streams.delivery_bytes_max`.
+    pub(super) deliveries: Arc<Semaphore>,
+    /// How many that were in the beginning.
+    pub(super) deliveries_max: usize,
     /// Nobody is to wait for space any more.
     pub(super) hurried: AtomicBool,
     /// Settings have changed, or the room is to hurry.
@@ -198,7 +349,12 @@ pub(super) struct Shared {
 
 impl Shared {
     pub(super) fn new(settings: settings::Streams, catalogue: Arc<Catalogue>) -> Self {
+        let deliveries_max = settings.delivery_bytes_max.min(Semaphore::MAX_PERMITS);
+        let deliveries = Arc::new(Semaphore::new(deliveries_max));
         Self {
+            deliveries_max,
+            bells: Arc::default(),
+            deliveries,
             settings: RwLock::new(Arc::new(settings)),
             catalogue,
             quotas: Quotas::default(),

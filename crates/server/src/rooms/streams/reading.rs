@@ -113,6 +113,35 @@ pub(crate) struct Pieces {
     pub(crate) found: Found,
 }
 
+/// Offsets of a partition whose messages are wanted.
+#[derive(Clone, Debug)]
+pub(crate) struct Pick {
+    pub(crate) partition: PartitionId,
+    /// First and last of each run, ascending.
+    pub(crate) runs: Vec<(u64, u64)>,
+    /// The offset behind the last that may be seen.
+    pub(crate) end: u64,
+    /// How many messages at most.
+    pub(crate) limit: usize,
+    /// How many of their bytes at most, give or take one message.
+    pub(crate) bytes_max: usize,
+    /// Whether what stands behind damage is wanted too.
+    pub(crate) past_damage: bool,
+}
+
+/// What was found of them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Picked {
+    /// Ascending.
+    pub(crate) records: Vec<Record>,
+    /// The first offset that is kept, if some that were wanted are not.
+    pub(crate) kept: u64,
+    /// What could not be read, and ended it: the first, and the first behind it.
+    pub(crate) damaged: Option<(u64, u64)>,
+    /// Below this everything that was wanted was looked for.
+    pub(crate) next: u64,
+}
+
 impl Reading {
     pub(super) fn new(reader: Reader, lanes: Lanes) -> Self {
         let stored = Arc::new(Mutex::new(Some((reader, lanes))));
@@ -167,6 +196,41 @@ impl Reading {
         make: impl FnOnce(Pieces) -> T + Send + 'static,
     ) -> Result<T, ReadFault> {
         self.with(move |reader| read_batches(reader, &browse).map(make)).await
+    }
+
+    /// Reads messages at certain offsets.
+    ///
+    /// # Errors
+    /// [`ReadFault`], but not for what is not kept any more: that is said with what is.
+    ///
+    /// # Cancel safety
+    /// As [`Self::browse`].
+    pub(crate) async fn pick(&self, pick: Pick) -> Result<Picked, ReadFault> {
+        self.with(move |reader| read_picked(reader, &pick)).await
+    }
+
+    /// The first offset whose message is from a time on; `end` if all are older.
+    ///
+    /// # Errors
+    /// [`ReadFault`]
+    ///
+    /// # Cancel safety
+    /// As [`Self::browse`].
+    pub(crate) async fn first_since(
+        &self,
+        partition: PartitionId,
+        time: Wall,
+        (start, end): (u64, u64),
+    ) -> Result<u64, ReadFault> {
+        let from = self.find_time(partition, time, (start, end)).await?;
+        let (since, key) = (Some(time), None);
+        let browse = Browse { partition, from, end, since, key, limit: 1, bytes_max: 1 };
+        let found = self.browse(browse, |page| page.records.first().map(|record| record.offset));
+        match found.await {
+            Ok(found) => Ok(found.unwrap_or(end)),
+            Err(ReadFault::Trimmed { start }) => Ok(start.min(end)),
+            Err(fault) => Err(fault),
+        }
     }
 
     /// Where to begin reading for messages from a time on; `end` if all are older.
@@ -298,7 +362,123 @@ fn read_batches(reader: &Reader, browse: &Browse) -> Result<Pieces, ReadFault> {
     Ok(Pieces { batches, found })
 }
 
-fn weight(record: &Record) -> usize {
+fn read_picked(reader: &Reader, pick: &Pick) -> Result<Picked, ReadFault> {
+    let mut picking = Picking {
+        reader,
+        pick,
+        picked: Picked::default(),
+        batch: Vec::new(),
+        bytes: 0,
+        looked_at: 0,
+    };
+    for (first, last) in &pick.runs {
+        let last = (*last).min(pick.end.saturating_sub(1));
+        if *first >= pick.end {
+            break;
+        }
+        if !picking.read((*first, last))? {
+            return Ok(picking.picked);
+        }
+    }
+    picking.picked.next = pick.end;
+    Ok(picking.picked)
+}
+
+struct Picking<'a> {
+    reader: &'a Reader,
+    pick: &'a Pick,
+    picked: Picked,
+    /// The batch that was looked at last: the next run may begin in it.
+    batch: Vec<Record>,
+    bytes: usize,
+    looked_at: usize,
+}
+
+impl Picking<'_> {
+    /// Reads a run. Whether there may be more behind it.
+    fn read(&mut self, (first, last): (u64, u64)) -> Result<bool, ReadFault> {
+        let mut at = first.max(self.picked.kept);
+        let batch = std::mem::take(&mut self.batch);
+        if batch.first().is_some_and(|one| one.offset <= at) && !self.take(batch, &mut at, last) {
+            return Ok(false);
+        }
+        let mut piece = PIECE_MIN;
+        while at <= last {
+            self.picked.next = at;
+            if self.looked_at >= LOOKED_AT_MAX && !self.picked.records.is_empty() {
+                return Ok(false);
+            }
+            let lane = lane(self.pick.partition);
+            let read = self.reader.read_below(lane, at, self.pick.end, piece as u64)?;
+            piece = (piece * 4).min(PIECE_MAX);
+            let damaged = match read {
+                Read::End { .. } => return Ok(false),
+                Read::Frames(frames) if frames.is_empty() => return Ok(false),
+                Read::Trimmed { start } => {
+                    self.picked.kept = start;
+                    at = start.max(at + 1);
+                    continue;
+                }
+                Read::Corrupt { from, to } => Some((from.max(at), to.max(at + 1))),
+                Read::Frames(frames) => {
+                    let mut damaged = None;
+                    for frame in &frames {
+                        self.looked_at += frame.body.len();
+                        match batch::records(&frame.body, BATCH_BYTES_MAX) {
+                            Ok(records) => {
+                                if !self.take(records, &mut at, last) {
+                                    return Ok(false);
+                                }
+                                at = at.max(frame.end());
+                            }
+                            // Storage checks what it gives, so this is one that was stored so.
+                            Err(_) => {
+                                damaged = Some((frame.base.max(at), frame.end()));
+                                break;
+                            }
+                        }
+                        if at > last {
+                            break;
+                        }
+                    }
+                    damaged
+                }
+            };
+            let Some((from, to)) = damaged else { continue };
+            if !self.pick.past_damage {
+                self.picked.damaged = Some((from, to));
+                return Ok(false);
+            }
+            at = to;
+        }
+        Ok(true)
+    }
+
+    /// Takes what a batch has of a run. Whether there may be more.
+    fn take(&mut self, records: Vec<Record>, at: &mut u64, last: u64) -> bool {
+        for record in &records {
+            if record.offset < *at {
+                continue;
+            }
+            if record.offset > last {
+                break;
+            }
+            let full = self.picked.records.len() >= self.pick.limit;
+            if full || self.bytes >= self.pick.bytes_max {
+                self.picked.next = record.offset;
+                return false;
+            }
+            self.bytes += weight(record);
+            *at = record.offset + 1;
+            self.picked.records.push(record.clone());
+        }
+        self.batch = records;
+        true
+    }
+}
+
+/// Bytes of key, payload and headers.
+pub(super) fn weight(record: &Record) -> usize {
     let headers = record.headers.iter().map(|header| header.name.len() + header.value.len());
     record.key.as_ref().map_or(0, Bytes::len)
         + record.payload.as_ref().map_or(0, Bytes::len)

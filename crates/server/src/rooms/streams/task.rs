@@ -1,5 +1,8 @@
 //! The task that owns the room.
 
+mod groups;
+mod sweeping;
+
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io;
@@ -28,6 +31,8 @@ use super::mailbox::{
 };
 use super::reading::Reading;
 use super::releases::{Effect, Releases};
+use self::sweeping::Sweeps;
+pub(super) use self::sweeping::read as read_dying;
 use crate::clock::Clock;
 use crate::dice::Dice;
 use crate::rooms::RoomError;
@@ -165,6 +170,8 @@ impl StreamsRoom {
             full_since: None,
             full_max: FULL_MAX,
             tick_at: None,
+            sweeps: Sweeps::default(),
+            turn: 0,
             is_refused: false,
             checkpoint_at: None,
         };
@@ -200,6 +207,9 @@ struct Room {
     full_max: Duration,
     /// Not before this, because the journal refused.
     tick_at: Option<Instant>,
+    sweeps: Sweeps,
+    /// Grows with every poll, so that no partition starves behind another.
+    turn: u64,
     is_refused: bool,
     checkpoint_at: Option<Instant>,
 }
@@ -249,6 +259,7 @@ impl Room {
                     self.take_all(&mut new_asks.drain(..), now);
                 }
                 done = self.chores.done() => self.done(done),
+                read = self.sweeps.read() => self.bury(read),
                 () = self.shared.bell.notified() => {
                     self.settings = self.shared.settings();
                     if self.shared.hurried.load(Ordering::Acquire) {
@@ -271,6 +282,8 @@ impl Room {
             }
         }
         self.publisher.close();
+        self.sweeps.end();
+        self.shared.bells.ring_all();
         self.reading.close().await;
         self.chores.end().await;
         // It waits for its thread, which may wait for a disk.
@@ -297,6 +310,26 @@ impl Room {
                     Err(refused) => {
                         self.refused(&refused);
                         // It may be full of what only a checkpoint lets it forget.
+                        sleep(self.checkpoint(now).min(REFUSED_PAUSE)).await;
+                    }
+                }
+                self.release();
+            }
+        }
+        for declared in &settings.groups {
+            while let Some(command) = self.declare_group(declared) {
+                let now = self.clock.now();
+                match self.apply(&command, 0, Purpose::Accept, now) {
+                    Ok(applied) => {
+                        if let Reply::Refused(refusal) = &applied.reply {
+                            warn!(group = %declared.name, %refusal, "a declared group could not be made");
+                            break;
+                        }
+                        info!(group = %declared.name, "a declared group was made");
+                        self.wait_for(applied, None);
+                    }
+                    Err(refused) => {
+                        self.refused(&refused);
                         sleep(self.checkpoint(now).min(REFUSED_PAUSE)).await;
                     }
                 }
@@ -367,8 +400,14 @@ impl Room {
 
     fn perform(&mut self, shown: Option<Shown>, actions: &[Action]) {
         match shown {
-            Some(Shown::There(id, name, partitions)) => self.publisher.show(id, &name, partitions),
-            Some(Shown::Gone(id)) => self.publisher.hide(id),
+            Some(Shown::There(id, name, partitions)) => {
+                self.publisher.show(id, &name, partitions);
+                self.shared.bells.ring_all();
+            }
+            Some(Shown::Gone(id)) => {
+                self.publisher.hide(id);
+                self.shared.bells.ring_all();
+            }
             None => {}
         }
         let mut removed = Vec::new();
@@ -376,9 +415,11 @@ impl Room {
             match *action {
                 Action::Published { partition, end, last } => {
                     self.publisher.publish(partition, end, last);
+                    self.shared.bells.ring_partition(partition);
                 }
                 Action::Drop { partition, below } => {
                     self.publisher.trim(partition, below);
+                    self.shared.bells.ring_partition(partition);
                     self.chores.drop_below(partition, below);
                 }
                 Action::Made(id) => {
@@ -409,23 +450,34 @@ impl Room {
         if !wait.is_zero() || self.releases.is_choked() {
             return wait.max(IDLE_PAUSE);
         }
+        let swept = match self.sweep(now) {
+            Ok(swept) => swept,
+            Err(refused) => return self.refused_tick(&refused),
+        };
         let bounds = self.settings.bounds;
         let command = Command::Tick { limit: TICK_MESSAGES, bytes_max: TICK_BYTES, bounds };
         match self.apply(&command, TICK_BYTES, Purpose::Finish, now) {
             Ok(applied) => {
                 self.accepted();
-                let idle = applied.sequence.is_none();
+                let idle = applied.sequence.is_none() && !swept;
                 self.wait_for(applied, None);
-                if idle { IDLE_PAUSE } else { Duration::ZERO }
-            }
-            Err(refused) => {
-                if !matches!(refused, Refused::Busy { .. }) {
-                    self.refused(&refused);
+                match idle {
+                    false => Duration::ZERO,
+                    // What is due waits for a disk, and that it was read is said.
+                    true if self.sweeps.are_under_way() => REFUSED_PAUSE,
+                    true => IDLE_PAUSE,
                 }
-                self.tick_at = Some(Instant::now() + REFUSED_PAUSE);
-                REFUSED_PAUSE
             }
+            Err(refused) => self.refused_tick(&refused),
         }
+    }
+
+    fn refused_tick(&mut self, refused: &Refused) -> Duration {
+        if !matches!(refused, Refused::Busy { .. }) {
+            self.refused(refused);
+        }
+        self.tick_at = Some(Instant::now() + REFUSED_PAUSE);
+        REFUSED_PAUSE
     }
 
     /// A chore is done: what is past its time goes, what belongs to nobody goes.
@@ -487,7 +539,7 @@ impl Room {
     /// Takes a question, or gives it back if it has to wait.
     fn take(&mut self, Ask { question, to }: Ask, now: Now) -> Option<Ask> {
         let bounds = self.settings.bounds;
-        if matches!(question, Question::Produce(_) | Question::Create(_) | Question::Grow(..))
+        if question.takes_space()
             && let Err(low) = self.watermark.check()
         {
             give(to, Err(low));
@@ -522,8 +574,18 @@ impl Room {
             Question::Cancel(id, sight) => {
                 (Command::CancelScheduled { id, sight }, 0, Purpose::Finish)
             }
+            Question::Group(command) => {
+                return self.take_group(*command, to, now);
+            }
+            Question::AlterGroup(name, alteration, begin) => {
+                let command = self.altered_group(name, *alteration, begin);
+                return self.take_group(command, to, now);
+            }
+            Question::Look { group, member, most, waits } => {
+                return self.look_for(group, member, (most, waits), to, now);
+            }
             question => {
-                self.look(question, to);
+                self.look(question, to, now);
                 return None;
             }
         };
@@ -535,15 +597,20 @@ impl Room {
                 self.wait_for(applied, Some(to));
                 None
             }
+            Err(refused) => self.put_off(&refused, asked_again(command), to),
+        }
+    }
+
+    /// A question the journal had no room for: it waits, or whoever asked is told.
+    fn put_off(&mut self, refused: &Refused, question: Question, to: Asker) -> Option<Ask> {
+        match refused {
             // Its own queue empties by itself, and soon.
-            Err(Refused::Busy { .. }) => Some(Ask { question: asked_again(command), to }),
+            Refused::Busy { .. } => Some(Ask { question, to }),
             // What is written is on its way to segments, and the ring has space again when it is
             // there. If that takes long, whoever waits is told.
-            Err(Refused::Full { .. }) if self.may_wait_for_space() => {
-                Some(Ask { question: asked_again(command), to })
-            }
-            Err(refused) => {
-                give(to, Err(refused.into()));
+            Refused::Full { .. } if self.may_wait_for_space() => Some(Ask { question, to }),
+            _ => {
+                give(to, Err(refused.clone().into()));
                 None
             }
         }
@@ -590,10 +657,10 @@ impl Room {
                 let registered = Registered { producer, scope, last, last_by_topic };
                 Ok(Answer::Registered(Box::new(registered)))
             }
-            Reply::Cancelled(_)
-            | Reply::Trimmed { .. }
-            | Reply::Ticked { .. }
-            | Reply::Group(_) => Ok(Answer::Cancelled),
+            Reply::Cancelled(_) | Reply::Trimmed { .. } | Reply::Ticked { .. } => {
+                Ok(Answer::Cancelled)
+            }
+            Reply::Group(reply) => Ok(Answer::Group(reply)),
             Reply::Refused(refusal) => Err(RoomError::from(refusal)),
         };
         if at_once && let Some(to) = to.take() {
@@ -606,7 +673,7 @@ impl Room {
 
     /// A question that changes nothing. The answer waits for all of what it shows; figures do not:
     /// somebody may be looking because the disk does not answer.
-    fn look(&mut self, question: Question, to: Asker) {
+    fn look(&mut self, question: Question, to: Asker, now: Now) {
         let state = self.host.state();
         let answer = match question {
             Question::Topics { sight, after, limit } => {
@@ -617,7 +684,20 @@ impl Room {
                 None => Err(handoff_streams::Refusal::NoTopic(name).into()),
             },
             Question::Scheduled { topic, after, limit } => scheduled(state, topic, after, limit),
-            _ => return give(to, Ok(Answer::Stats(state.counts()))),
+            // It is a step on the way to something that waits for the disk itself.
+            Question::OneGroup(name) => {
+                let group = state.group(&name).cloned().map(Box::new);
+                return give(to, Ok(Answer::OneGroup(group)));
+            }
+            Question::Groups { sight, after, limit } => {
+                Ok(groups::list(state, &sight, after.as_ref(), limit))
+            }
+            Question::ShowGroup(name, sight) => groups::show(state, name, &sight, now),
+            Question::Status(name, partition, offset) => {
+                groups::status(state, name, partition, offset, now)
+            }
+            Question::Replayed(name, letters) => groups::replayed(state, name, &letters),
+            _ => return give(to, Ok(Answer::Stats(state.counts(), state.group_figures()))),
         };
         let ticket = self.host.journal().barrier(RoomName::Streams);
         let effect = Effect { shown: None, actions: Vec::new(), answer: Some((to, answer)) };
@@ -660,7 +740,8 @@ fn asked_again(command: Command) -> Question {
             Question::Register(registration, sight)
         }
         Command::CancelScheduled { id, sight } => Question::Cancel(id, sight),
-        Command::Trim { .. } | Command::Tick { .. } | Command::Group(_) => Question::Stats,
+        Command::Group(command) => Question::Group(Box::new(command)),
+        Command::Trim { .. } | Command::Tick { .. } => Question::Stats,
     }
 }
 
