@@ -155,7 +155,10 @@ const BANNED: &[(&str, &str)] = &[
 /// Crates that are there in more than one version, and why that cannot be helped today.
 const DOUBLES: &[(&str, &str)] = &[
     ("syn", "zerocopy-derive is still on 2; build time only"),
-    ("wasi", "whoami, below tokio-postgres, is on another; for WebAssembly only, which is not built"),
+    (
+        "wasi",
+        "whoami, below tokio-postgres, is on another; for WebAssembly only, which is not built",
+    ),
 ];
 
 /// Licences that need nothing from a user but a notice.

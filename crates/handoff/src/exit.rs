@@ -158,6 +158,8 @@ pub(crate) fn of_code(code: Code) -> Exit {
         | Code::Trimmed
         | Code::TopicNotFound
         | Code::PartitionNotFound
+        | Code::GroupNotFound
+        | Code::MemberGone
         | Code::ScheduledNotFound => Exit::NotFound,
         Code::ChangeTooLarge
         | Code::RequestInvalid
@@ -170,6 +172,8 @@ pub(crate) fn of_code(code: Code) -> Exit {
         | Code::EventsFull
         | Code::FilterTooLarge
         | Code::TopicExists
+        | Code::GroupExists
+        | Code::Fenced
         | Code::StreamsInvalid
         | Code::StreamsLimit
         | Code::SequenceReused

@@ -90,7 +90,7 @@ fn of(flags: GroupFlags) -> Result<GroupSettings, Failure> {
 }
 
 async fn list(client: &Client, terminal: &Terminal, limit: Option<u64>) -> Result<(), Failure> {
-    let mut list = terminal.list(&["name", "topics", "ordering", "lag", "dead"]);
+    let mut list = terminal.list(&["name", "topics", "ordering", "attempts"]);
     let mut left = limit.unwrap_or(u64::MAX);
     let mut after: Option<String> = None;
     loop {
@@ -101,8 +101,7 @@ async fn list(client: &Client, terminal: &Terminal, limit: Option<u64>) -> Resul
                 group.name.clone(),
                 group.topics.join(","),
                 word(group.ordering),
-                number(group.lag),
-                number(group.dead),
+                number(group.max_attempts.map(u64::from)),
             ];
             list.row(&cells, group)?;
             left = left.saturating_sub(1);

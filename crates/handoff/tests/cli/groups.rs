@@ -102,7 +102,7 @@ fn a_group_is_made_listed_shown_changed_and_deleted() {
     house.run(&create).ended(4).said(&["group_exists"]);
     house.run(&["group", "create", "a b"]).ended(4);
     let listed = house.run(&["group", "list"]).ended(0);
-    assert!(listed.lines()[0].starts_with("billing\torders\tkey\t1\t0"), "{}", listed.data);
+    assert!(listed.lines()[0].starts_with("billing\torders\tkey\t3"), "{}", listed.data);
 
     let shown = house.run(&["group", "show", "billing"]).ended(0);
     shown.printed(&["name\tbilling", "attempts\t3", "lease\t1m", "lag\t1", "blocked\t"]);

@@ -133,13 +133,7 @@ const REFUSALS: &[(&str, &[&[Code]])] = &[
     ("streamStats", &[GUARDED]),
     (
         "createGroup",
-        &[
-            GUARDED,
-            BODY,
-            CHANGE,
-            TOPIC,
-            &[Code::GroupExists, Code::StreamsLimit, Code::DiskLow],
-        ],
+        &[GUARDED, BODY, CHANGE, TOPIC, &[Code::GroupExists, Code::StreamsLimit, Code::DiskLow]],
     ),
     ("listGroups", &[GUARDED, &[Code::RequestMalformed]]),
     ("showGroup", &[GUARDED, GROUP]),
@@ -169,10 +163,7 @@ const REFUSALS: &[(&str, &[&[Code]])] = &[
             ],
         ],
     ),
-    (
-        "seekGroup",
-        &[GUARDED, BODY, CHANGE, GROUP, &[Code::TopicNotFound, Code::PartitionNotFound]],
-    ),
+    ("seekGroup", &[GUARDED, BODY, CHANGE, GROUP, &[Code::TopicNotFound, Code::PartitionNotFound]]),
     ("groupMessageStatus", &[GUARDED, GROUP, &[Code::TopicNotFound, Code::PartitionNotFound]]),
     ("listGroupLetters", &[GUARDED, GROUP, &[Code::DiskFault]]),
     (

@@ -15,9 +15,9 @@
 //!  reads ───────────────────────────────────────▶ ends, Reader
 //! ```
 
+mod bells;
 #[cfg(test)]
 mod bench;
-mod bells;
 mod chores;
 mod ends;
 mod groups;

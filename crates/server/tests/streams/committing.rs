@@ -25,7 +25,9 @@ async fn messages_are_stored_with_a_commit_or_not_at_all() {
     assert!(refused.detail().contains("nothing was stored"), "{}", refused.detail());
     assert!(world.payloads("bills", 0).await.is_empty());
 
-    world.send("PATCH", "/v1/streams/groups/billing", &json!({"version": 1, "leaseMs": 60_000})).await;
+    world
+        .send("PATCH", "/v1/streams/groups/billing", &json!({"version": 1, "leaseMs": 60_000}))
+        .await;
     let fresh = world.poll(&member).await;
     let body = json!({
         "version": 1, "results": all_answered(&fresh, "ok"),
@@ -119,9 +121,7 @@ async fn what_cannot_be_committed_is_said_in_words() {
     world.topic("orders", 1).await;
     world.orders(&["a"]).await;
     let member = world.join("billing").await;
-    let result = |status: &str, from: u64, to: u64| {
-        json!({"topic": "orders", "partition": 0, "from": from, "to": to, "status": status})
-    };
+    let result = |status: &str, from: u64, to: u64| json!({"topic": "orders", "partition": 0, "from": from, "to": to, "status": status});
     for (results, code, words) in [
         (json!([result("fine", 0, 0)]), "request.invalid", "ok, failed, retry or extend"),
         (json!([result("ok", 1, 0)]), "streams.invalid", "1 to 0"),
@@ -149,7 +149,7 @@ async fn with_a_disk_that_is_low_commits_and_leaves_go_on_and_nothing_new_is_sto
     let long = json!({"topics": ["orders"], "sessionTimeoutMs": 3_600_000});
     let member = world.join_with("billing", long).await;
     let held = world.poll_with(&member, json!({"maxMessages": 1})).await;
-    let world = world.restart_with(|settings| settings.server.disk_free_min = Some(u64::MAX)).await;
+    let world = world.restart_with(|settings| settings.server.disk_free_min = Some(1 << 60)).await;
     let produce = json!({"version": 1, "messages": [{"payload": "c"}]});
     let refused = world.post("/v1/streams/topics/orders/messages", &produce).await;
     assert_eq!((refused.status, refused.code()), (507, "disk_low".to_owned()));

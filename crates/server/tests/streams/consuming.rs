@@ -69,7 +69,8 @@ async fn a_poll_and_a_commit_are_the_same_in_messagepack() {
     let wrong = json!({"version": 1, "results": [{"topic": "orders"}]});
     let headers = [("content-type", "application/msgpack")];
     let path = member.path("/commit");
-    let answer = crate::http_client::ask(world.address, "POST", &path, &headers, pack(&wrong)).await;
+    let answer =
+        crate::http_client::ask(world.address, "POST", &path, &headers, pack(&wrong)).await;
     assert_eq!(answer.code(), "request.invalid");
     assert!(answer.detail().contains("missing field"), "{}", answer.detail());
 }
@@ -84,7 +85,10 @@ async fn a_lease_that_is_over_is_handed_out_again_and_its_late_commit_is_fenced(
     let first = world.poll(&member).await;
     assert_eq!(first[0]["attempt"], 1);
     let second = world.poll(&member).await;
-    assert_eq!((delivered(&second), second[0]["attempt"].as_u64()), (vec!["a".to_owned()], Some(2)));
+    assert_eq!(
+        (delivered(&second), second[0]["attempt"].as_u64()),
+        (vec!["a".to_owned()], Some(2))
+    );
     let late = world.commit(&member, all_answered(&first, "ok")).await;
     assert_eq!(outcomes(&late), ["fenced"]);
     let metrics = world.get("/metrics").await;
@@ -162,7 +166,8 @@ async fn whoever_is_silent_is_gone_and_what_it_holds_comes_back() {
     drop(world.try_poll(&silent, json!({})).await);
     let next = world.join("billing").await;
     assert_eq!(delivered(&world.poll(&next).await), ["a"]);
-    let beat = world.post(&silent.path("/heartbeat"), &json!({"version": 1, "generation": 1})).await;
+    let beat =
+        world.post(&silent.path("/heartbeat"), &json!({"version": 1, "generation": 1})).await;
     assert_eq!((beat.status, beat.code()), (404, "streams.member_gone".to_owned()));
 }
 
@@ -270,9 +275,7 @@ async fn messages_of_a_key_wait_for_those_before_them() {
     world.topic("orders", 1).await;
     let of = |key: &str, payload: &str| json!({"key": key, "payload": payload});
     world.produce("orders", json!([of("x", "x1"), of("x", "x2"), of("y", "y1")])).await;
-    for (ordering, second) in
-        [("key", vec!["y1"]), ("partition", vec![]), ("none", vec!["x2"])]
-    {
+    for (ordering, second) in [("key", vec!["y1"]), ("partition", vec![]), ("none", vec!["x2"])] {
         world.group(ordering, json!({"ordering": ordering})).await;
         let member = world.join(ordering).await;
         let one = json!({"maxMessages": 1});
@@ -388,7 +391,7 @@ async fn what_cannot_be_polled_is_said_in_words() {
         (json!({"maxMessages": 0}), "maxMessages"),
         (json!({"maxBytes": 99_999_999}), "maxBytes"),
         (json!({"waitMs": WAIT + 1}), "waitMs"),
-        (json!({"wait": 1}), "did you mean `waitMs`?"),
+        (json!({"waitms": 1}), "did you mean `waitMs`?"),
     ] {
         let answer = world.try_poll(&member, body).await;
         assert_eq!(answer.code(), "request.invalid");
@@ -405,6 +408,6 @@ async fn what_cannot_be_polled_is_said_in_words() {
     assert_eq!(answer.code(), "streams.topic_not_found");
     let answer = world.try_join("new", json!({"topics": ["orders"], "sessionTimeoutMs": 1})).await;
     assert_eq!(answer.code(), "streams.invalid");
-    let answer = world.try_join("a b", json!({"topics": ["orders"]})).await;
-    assert!(matches!(answer.status, 400 | 404 | 422), "{}", answer.status);
+    let answer = world.try_join("a%20b", json!({"topics": ["orders"]})).await;
+    assert_eq!(answer.code(), "streams.invalid");
 }

@@ -35,7 +35,10 @@ async fn a_group_is_made_listed_changed_and_deleted() {
     assert_eq!((&shown["maxAttempts"], &shown["deadLetter"]), (&json!(3), &json!("graves")));
     assert_eq!(shown["blockedBy"], "nobody is in the group");
     let place = &shown["partitions"][0];
-    assert_eq!((&place["committed"], &place["end"], &place["lag"]), (&json!(0), &json!(0), &json!(0)));
+    assert_eq!(
+        (&place["committed"], &place["end"], &place["lag"]),
+        (&json!(0), &json!(0), &json!(0))
+    );
 
     let deleted = world.delete(&path).await;
     assert_eq!((deleted.status, &deleted.json()["group"]["name"]), (200, &json!("billing")));
@@ -171,14 +174,25 @@ async fn a_token_sees_groups_and_topics_of_its_names_and_no_others() {
         ("POST", "", hidden),
     ] {
         let answer = ask(method, path, body).await;
-        assert_eq!((answer.status, answer.code()), (403, "out_of_scope".to_owned()), "{method} {path}");
+        assert_eq!(
+            (answer.status, answer.code()),
+            (403, "auth.out_of_scope".to_owned()),
+            "{method} {path}"
+        );
     }
-    assert!(ask("GET", "/acme.spy", Value::Null).await.json()["group"]["partitions"]
-        .as_array().unwrap().is_empty());
+    assert!(
+        ask("GET", "/acme.spy", Value::Null).await.json()["group"]["partitions"]
+            .as_array()
+            .unwrap()
+            .is_empty()
+    );
     // A member of another's cannot be spoken for.
     let spy = world.ask(&admin, "POST", &format!("{GROUPS}/acme.spy/members"), &v1).await.json();
     let member = format!("/acme.spy/members/{}", spy["member"].as_str().unwrap());
-    assert_eq!(ask("POST", &format!("{member}/poll"), v1.clone()).await.code(), "out_of_scope");
+    assert_eq!(
+        ask("POST", &format!("{member}/poll"), v1.clone()).await.code(),
+        "auth.out_of_scope"
+    );
     let own = ask("POST", "/acme.billing/members", v1.clone()).await;
     assert_eq!(own.status, 201, "{}", own.text());
     let results = json!([{
@@ -186,10 +200,10 @@ async fn a_token_sees_groups_and_topics_of_its_names_and_no_others() {
     }]);
     let member = format!("/acme.billing/members/{}", own.json()["member"].as_str().unwrap());
     let commit = json!({"version": 1, "results": results});
-    assert_eq!(ask("POST", &format!("{member}/commit"), commit).await.code(), "out_of_scope");
+    assert_eq!(ask("POST", &format!("{member}/commit"), commit).await.code(), "auth.out_of_scope");
     let produce = json!([{"topic": "other.orders", "messages": [{"payload": "x"}]}]);
     let body = json!({"version": 1, "results": [], "produce": produce});
-    assert_eq!(ask("POST", &format!("{member}/commit"), body).await.code(), "out_of_scope");
+    assert_eq!(ask("POST", &format!("{member}/commit"), body).await.code(), "auth.out_of_scope");
 }
 
 #[tokio::test]
@@ -199,11 +213,10 @@ async fn a_server_that_stops_answers_whoever_waits() {
     let member = world.join("billing").await;
     let beat = json!({"version": 1, "generation": member.generation()});
     let path = member.path("/heartbeat");
-    let (polled, answer, ()) =
-        tokio::join!(world.poll(&member), world.post(&path, &beat), async {
-            while world.get("/v1/streams/stats").await.json()["waitingReaders"] != 2 {}
-            world.tell_to_stop();
-        });
+    let (polled, answer, ()) = tokio::join!(world.poll(&member), world.post(&path, &beat), async {
+        while world.get("/v1/streams/stats").await.json()["waitingReaders"] != 2 {}
+        world.tell_to_stop();
+    });
     assert!(polled.is_empty());
     assert_eq!(answer.json()["changed"], false);
 }

@@ -65,7 +65,8 @@ async fn a_seek_goes_by_offset_time_and_end_and_wakes_whoever_waits() {
     let page = world.read("orders", 0, "").await;
     let first = page["messages"].as_array().unwrap().iter().find(|one| one["timestamp"] == third);
     assert_eq!(first.unwrap()["offset"], to);
-    let beyond = seek(&world, json!({"to": {"time": "2100-01-01T00:00:00Z"}, "preview": true})).await;
+    let beyond =
+        seek(&world, json!({"to": {"time": "2100-01-01T00:00:00Z"}, "preview": true})).await;
     assert_eq!(beyond["partitions"][0]["to"], 3);
 }
 

@@ -186,7 +186,7 @@ fn a_group_that_is_deleted_leaves_nothing_and_its_name_begins_anew() {
         world.apply(&Command::Tick { limit: 2, bytes_max: 1 << 20, bounds: BOUNDS });
     }
     let left: Vec<_> = world.state.keys_from(&handoff_streams::Key::Counters).collect();
-    assert_eq!(left.len(), 5, "counters, a topic and its partitions: {left:?}");
+    assert_eq!(left.len(), 6, "counters, a topic, its name and its partitions: {left:?}");
     let (_, _, numbers) = world.join_as(&Join { topics: vec![name("orders")], ..joining() });
     assert_eq!(numbers, [0, 1, 2]);
     assert!(matches!(world.status(0), MessageStatus::Pending { attempt: 0, .. }));

@@ -92,7 +92,8 @@ impl Streams {
     ) -> Result<handoff_streams::groups::Group, Problem> {
         let found = self.room.group(name.clone()).await.map_err(|error| self.refuse(error))?;
         let none = handoff_streams::groups::GroupRefusal::NoGroup(name);
-        let group = found.ok_or_else(|| self.refuse(handoff_streams::Refusal::from(none).into()))?;
+        let group =
+            found.ok_or_else(|| self.refuse(handoff_streams::Refusal::from(none).into()))?;
         group.settings.topics.iter().try_for_each(|topic| in_sight(&self.sight, topic))?;
         Ok(group)
     }

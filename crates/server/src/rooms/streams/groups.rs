@@ -234,9 +234,9 @@ impl StreamsRoom {
         let limits = self.settings().group_bounds;
         match self.tell(GroupCommand::Join { join, limits }).await? {
             GroupReply::Joined { member, generation, session, assignment, .. } => {
-                let named = assignment.iter().filter_map(|one| {
-                    self.assignment(one.partition, Some(one.committed))
-                });
+                let named = assignment
+                    .iter()
+                    .filter_map(|one| self.assignment(one.partition, Some(one.committed)));
                 Ok(Joined { member, generation, session, assignment: named.collect() })
             }
             other => Err(unexpected(&Answer::Group(other))),

@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use handoff_streams::groups::{
-    Candidate, Group, GroupCommand, GroupFigures, GroupId, GroupName, GroupReply, GroupSettings, GroupView,
-    MemberId, MessageStatus, Order, Reads, Spot, Start,
+    Candidate, Group, GroupCommand, GroupFigures, GroupId, GroupName, GroupReply, GroupSettings,
+    GroupView, MemberId, MessageStatus, Order, Reads, Spot, Start,
 };
 use handoff_streams::{
-    Counts, Durability, PartitionId, Produce, Produced, ProducerId, Registration, Scheduled, ScheduledId, Scope,
-    Topic, TopicId, TopicName, TopicSpec, TopicView,
+    Counts, Durability, PartitionId, Produce, Produced, ProducerId, Registration, Scheduled,
+    ScheduledId, Scope, Topic, TopicId, TopicName, TopicSpec, TopicView,
 };
 use handoff_types::{Sight, Span, Steady, Wall};
 use tokio::sync::{Notify, Semaphore, oneshot};
@@ -151,10 +151,7 @@ pub struct GroupAlteration {
 
 impl GroupAlteration {
     /// The settings once they are altered.
-    pub(super) fn apply(
-        self,
-        settings: &GroupSettings,
-    ) -> GroupSettings {
+    pub(super) fn apply(self, settings: &GroupSettings) -> GroupSettings {
         let before = settings.clone();
         GroupSettings {
             topics: self.topics.unwrap_or(before.topics),

@@ -22,6 +22,8 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use self::sweeping::Sweeps;
+pub(super) use self::sweeping::read as read_dying;
 use super::StreamsRoom;
 use super::chores::{Chores, Done, Trim};
 use super::ends::Publisher;
@@ -31,8 +33,6 @@ use super::mailbox::{
 };
 use super::reading::Reading;
 use super::releases::{Effect, Releases};
-use self::sweeping::Sweeps;
-pub(super) use self::sweeping::read as read_dying;
 use crate::clock::Clock;
 use crate::dice::Dice;
 use crate::rooms::RoomError;
@@ -459,14 +459,17 @@ impl Room {
         match self.apply(&command, TICK_BYTES, Purpose::Finish, now) {
             Ok(applied) => {
                 self.accepted();
-                let idle = applied.sequence.is_none() && !swept;
-                self.wait_for(applied, None);
-                match idle {
-                    false => Duration::ZERO,
-                    // What is due waits for a disk, and that it was read is said.
-                    true if self.sweeps.are_under_way() => REFUSED_PAUSE,
-                    true => IDLE_PAUSE,
+                let ticked = applied.sequence.is_some();
+                if ticked {
+                    self.wait_for(applied, None);
                 }
+                if ticked || swept {
+                    return Duration::ZERO;
+                }
+                // What is due waits for a disk, and that it was read is said; or for a clock.
+                let pause = if self.sweeps.are_under_way() { REFUSED_PAUSE } else { IDLE_PAUSE };
+                self.tick_at = Some(Instant::now() + pause);
+                pause
             }
             Err(refused) => self.refused_tick(&refused),
         }

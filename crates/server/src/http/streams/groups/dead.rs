@@ -265,8 +265,7 @@ pub(in crate::http) async fn replay_letters(
         let (name, at, why) = match outcome {
             ReplayOutcome::Stored(at, offset) => {
                 let topic = named(at).unwrap_or_default();
-                let origin =
-                    OriginBody { topic, partition: at.number, offset, timestamp: None };
+                let origin = OriginBody { topic, partition: at.number, offset, timestamp: None };
                 (ReplayName::Replayed, Some(origin), None)
             }
             ReplayOutcome::Already => (ReplayName::Already, None, None),

@@ -90,7 +90,9 @@ fn check(results: usize, produce: usize) -> Result<(), Problem> {
         return Err(bad(&format!("a commit has at most {RESULTS_MAX} results")));
     }
     if produce > PRODUCE_MAX {
-        return Err(bad(&format!("a commit has at most {PRODUCE_MAX} requests to store something")));
+        return Err(bad(&format!(
+            "a commit has at most {PRODUCE_MAX} requests to store something"
+        )));
     }
     Ok(())
 }

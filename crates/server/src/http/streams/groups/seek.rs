@@ -205,7 +205,8 @@ pub(in crate::http) async fn message_status(
         return Err(streams.refuse(none.into()));
     };
     if offset >= ends.end() {
-        let detail = format!("offset {offset} is not there yet; the next message gets {}", ends.end());
+        let detail =
+            format!("offset {offset} is not there yet; the next message gets {}", ends.end());
         return Err(Problem::new(Code::StreamsInvalid, detail));
     }
     let partition = PartitionId { topic: visible.id, number };

@@ -132,7 +132,8 @@ impl StreamsRoom {
         let GroupCommand::Commit { bodies, .. } = command else { return Ok(()) };
         let read = read_dying(&self.reading, reads, DYING_BYTES_MAX).await.map_err(unreadable)?;
         bodies.extend(read);
-        let bytes: usize = bodies.iter().map(|body: &Body| body.record.as_ref().map_or(0, weight)).sum();
+        let bytes: usize =
+            bodies.iter().map(|body: &Body| body.record.as_ref().map_or(0, weight)).sum();
         if bytes > DYING_BYTES_MAX {
             return Err(Refusal::Limit(format!(
                 "more than {DYING_BYTES_MAX} bytes would become dead letters at once; commit them in smaller parts"

@@ -49,7 +49,11 @@ pub(crate) struct LetterPage {
 pub(crate) enum Which {
     All,
     /// Those of a partition, from the first to the last.
-    Range { partition: u32, from: u64, to: u64 },
+    Range {
+        partition: u32,
+        from: u64,
+        to: u64,
+    },
 }
 
 /// What became of letters that were to go back.
@@ -153,7 +157,8 @@ impl StreamsRoom {
         for number in numbers {
             let Some(ends) = topic.partition(number) else {
                 let (topic, count) = (name.clone(), topic.count());
-                let none = handoff_streams::Refusal::NoPartition { topic, partition: number, count };
+                let none =
+                    handoff_streams::Refusal::NoPartition { topic, partition: number, count };
                 return Err(none.into());
             };
             // What dies from now on is not meant.

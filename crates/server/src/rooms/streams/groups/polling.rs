@@ -142,7 +142,11 @@ impl StreamsRoom {
                 continue;
             }
             if Instant::now() >= until || stop.is_cancelled() {
-                return Ok(Polled { generation: look.generation, batches: Vec::new(), permit: None });
+                return Ok(Polled {
+                    generation: look.generation,
+                    batches: Vec::new(),
+                    permit: None,
+                });
             }
             match &mut bell {
                 None => {

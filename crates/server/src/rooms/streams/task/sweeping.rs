@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tracing::warn;
 
-use super::super::reading::{Pick, Reading, ReadFault, weight};
+use super::super::reading::{Pick, ReadFault, Reading, weight};
 use super::{REFUSED_PAUSE, Room};
 
 /// Groups swept in one turn.
@@ -127,6 +127,7 @@ impl Room {
     /// Messages of a group that may die were read.
     pub(super) fn bury(&mut self, (group, bodies): (GroupName, Vec<Body>)) {
         let now = self.clock.now();
+        self.tick_at = None;
         // What the journal does not take now is read again.
         if let Err(refused) = self.sweep_group(group, bodies, now)
             && !matches!(refused, Refused::Busy { .. })
@@ -158,7 +159,9 @@ impl Room {
         }
         let applied = self.decide_group(&command, Purpose::Finish, now)?;
         let done = applied.sequence.is_some();
-        self.wait_for(applied, None);
+        if done {
+            self.wait_for(applied, None);
+        }
         Ok(done)
     }
 }
