@@ -423,7 +423,7 @@ fn metrics(bench: &Bench) -> String {
 
 fn get(bench: &Bench, path: &str) -> String {
     let mut stream = TcpStream::connect(bench.served.http).unwrap();
-    let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
@@ -533,7 +533,7 @@ fn a_session_whose_token_is_revoked_does_and_hears_nothing_more() {
     let ask = |method: &str, path: &str, body: &str| {
         let mut stream = TcpStream::connect(bench.served.http).unwrap();
         let request = format!(
-            "{method} {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\nconnection: \
+            "{method} {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\nconnection: \
              close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
             body.len()
         );
