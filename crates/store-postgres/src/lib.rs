@@ -23,8 +23,8 @@
 //! * **What is not known is said.** A connection that breaks once the commit was sent leaves
 //!   [`Outcome::Unknown`]; whatever PostgreSQL itself refuses was not done.
 //! * **No `NOTIFY` in a transaction that appends.** Whoever waits is woken by a connection of its own,
-//!   some milliseconds later and for many commits at once; should that fail, by looking ([`wake`]).
-//! * **Time is the database's** ([`clock`]): brokers of one database share it.
+//!   some milliseconds later and for many commits at once; should that fail, by looking (`wake`).
+//! * **Time is the database's** (`clock`): brokers of one database share it.
 //!
 //! What is not here yet: retention (batches and facts are kept for ever), readable views, TLS.
 //!
