@@ -70,6 +70,12 @@ impl Persist for Streams {
             {
                 return Err(Undecodable(format!("two topics have the number {}", topic.id.0)));
             }
+            // Whose members would they be?
+            if let Aggregate::Group(group) = &aggregate
+                && state.group_by_id(group.id).is_some_and(|known| known.name != group.name)
+            {
+                return Err(Undecodable(format!("two groups have the number {}", group.id)));
+            }
             state.put(&key, Some(aggregate));
             snapshot = rest;
         }

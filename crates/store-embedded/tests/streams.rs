@@ -10,6 +10,7 @@ use handoff_log::disk::{Disk, Memory};
 use handoff_log::journal::{Inline, Options, Purpose};
 use handoff_log::segments::{Lane, Read, Segments};
 use handoff_store_embedded::{Checkpointing, Host, Loading, Persist, Progress, open_journal};
+use handoff_streams::groups::{Group, GroupId, GroupName, GroupSettings};
 use handoff_streams::{
     Aggregate, Bounds, Command, Compression, Durability, Key, Message, PartitionId, Produce,
     ProducerId, Reply, State, Streams, Topic, TopicId, TopicName, TopicSettings, TopicSpec, batch,
@@ -195,6 +196,26 @@ fn a_chunk_in_which_two_topics_have_one_number_is_refused() {
     assert_eq!(restored(&[made("a", 3), made("b", 4), made("a", 3)]), Ok(()));
     let refused = restored(&[made("b", 3), made("a", 3)]).unwrap_err();
     assert_eq!(refused.to_string(), "two topics have the number 3");
+}
+
+#[test]
+fn a_chunk_in_which_two_groups_have_one_number_is_refused() {
+    let made = |name: &str, id| {
+        let name: GroupName = name.parse().unwrap();
+        let settings = GroupSettings::of(&name, Vec::new());
+        Group { id: GroupId(id), name, settings, created: Wall::default() }
+    };
+    let restored = |groups: &[Group]| {
+        let mut chunk = Vec::new();
+        for group in groups {
+            let key = Key::Group(group.name.clone());
+            encode_aggregate(&key, &Aggregate::Group(Box::new(group.clone())), &mut chunk);
+        }
+        <Streams as Persist>::restore(&mut State::default(), &chunk)
+    };
+    assert_eq!(restored(&[made("a", 3), made("b", 4), made("a", 3)]), Ok(()));
+    let refused = restored(&[made("b", 3), made("a", 3)]).unwrap_err();
+    assert_eq!(refused.to_string(), "two groups have the number 0000000000000003");
 }
 
 /// Ten thousand partitions make one change of some hundred KiB, and it is admitted as such.

@@ -35,6 +35,10 @@ impl Groups {
         self.groups.get(name)
     }
 
+    pub(crate) fn group_by_id(&self, id: GroupId) -> Option<&Group> {
+        self.groups.get(self.names.get(&id)?)
+    }
+
     pub(crate) fn groups_after(&self, after: Option<&GroupName>) -> impl Iterator<Item = &Group> {
         let from = after.map_or(Bound::Unbounded, |name| Bound::Excluded(name.clone()));
         self.groups.range((from, Bound::Unbounded)).map(|(_, group)| group)

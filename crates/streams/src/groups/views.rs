@@ -130,6 +130,12 @@ impl State {
         self.groups_known().group(name)
     }
 
+    /// A group by its number.
+    #[must_use]
+    pub fn group_by_id(&self, id: GroupId) -> Option<&Group> {
+        self.groups_known().group_by_id(id)
+    }
+
     /// Groups in sight by name, those after a name.
     pub fn groups<'a>(
         &'a self,
