@@ -6,8 +6,10 @@
 
 mod between;
 pub(crate) mod bytes;
+mod declared;
 mod environment;
 mod file;
+mod groups;
 pub(crate) mod keys;
 #[cfg(test)]
 mod page;
@@ -86,9 +88,10 @@ pub(crate) fn load(inputs: &Inputs) -> Result<Config, Vec<Problem>> {
     match find_file(inputs) {
         Ok(None) => {}
         Ok(Some((path, text))) => {
-            let (entries, wrong, topics) = file::read(&path, &text);
+            let (entries, wrong, declared) = file::read(&path, &text);
             problems.extend(wrong);
-            config.settings.streams.topics = topics;
+            config.settings.streams.topics = declared.topics;
+            config.settings.streams.groups = declared.groups;
             for entry in entries {
                 config.put(entry.key, entry.value, Origin::File(entry.at));
             }

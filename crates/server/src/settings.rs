@@ -152,7 +152,7 @@ pub struct Streams {
     pub token_bytes_per_sec: u64,
     /// `streams.on_corrupt`
     pub on_corrupt: OnCorrupt,
-    /// `streams.groups_max`, `streams.members_max`, `streams.session_max_secs`
+    /// `streams.groups_max`, `streams.members_max`, `streams.session_secs_max`
     pub group_bounds: GroupBounds,
     /// `streams.delivery_bytes_max`: messages on their way to members of groups.
     pub delivery_bytes_max: usize,

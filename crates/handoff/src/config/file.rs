@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
-use handoff_server::settings::DeclaredTopic;
+use handoff_server::settings::{DeclaredGroup, DeclaredTopic};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::declared::{self, Declared};
 use super::keys::{self, KEYS, Key, SECTIONS};
 use super::problem::{At, Problem};
 use super::suggest;
-use super::topics;
 use super::value::{Raw, Value};
 
 /// A key that a file sets.
@@ -23,11 +23,20 @@ pub(crate) struct Entry {
     pub(crate) at: At,
 }
 
+/// What a file declares.
+#[derive(Debug, Default)]
+pub(crate) struct Tables {
+    /// `[[streams.topic]]`
+    pub(crate) topics: Vec<DeclaredTopic>,
+    /// `[[streams.group]]`
+    pub(crate) groups: Vec<DeclaredGroup>,
+}
+
 /// Reads the text of a file. What is right is given even if something else is wrong.
-pub(crate) fn read(file: &Path, text: &str) -> (Vec<Entry>, Vec<Problem>, Vec<DeclaredTopic>) {
+pub(crate) fn read(file: &Path, text: &str) -> (Vec<Entry>, Vec<Problem>, Tables) {
     let (table, errors) = DeTable::parse_recoverable(text);
-    let mut reading =
-        Reading { file, text, entries: Vec::new(), problems: Vec::new(), topics: Vec::new() };
+    let declared = Tables::default();
+    let mut reading = Reading { file, text, entries: Vec::new(), problems: Vec::new(), declared };
     for error in errors {
         let span = error.span().unwrap_or(0..0);
         let what = error.message().trim_end().replace('\n', "; ");
@@ -41,7 +50,7 @@ pub(crate) fn read(file: &Path, text: &str) -> (Vec<Entry>, Vec<Problem>, Vec<De
         Some(At::Line { line, column, .. }) => (*line, *column),
         _ => (0, 0),
     });
-    (reading.entries, reading.problems, reading.topics)
+    (reading.entries, reading.problems, reading.declared)
 }
 
 struct Reading<'a> {
@@ -49,7 +58,7 @@ struct Reading<'a> {
     text: &'a str,
     entries: Vec<Entry>,
     problems: Vec<Problem>,
-    topics: Vec<DeclaredTopic>,
+    declared: Tables,
 }
 
 impl Reading<'_> {
@@ -88,9 +97,16 @@ impl Reading<'_> {
 
     fn keys(&mut self, section: &'static str, table: &DeTable<'_>) {
         for (name, value) in table {
-            if (section, name.get_ref().as_ref()) == ("streams", topics::NAME) {
-                self.topics(value);
-                continue;
+            match (section, name.get_ref().as_ref()) {
+                ("streams", DeclaredTopic::WORD) => {
+                    self.declared.topics = self.tables(value);
+                    continue;
+                }
+                ("streams", DeclaredGroup::WORD) => {
+                    self.declared.groups = self.tables(value);
+                    continue;
+                }
+                _ => {}
             }
             let Some(key) = keys::find(section, name.get_ref()) else {
                 let what = format!("there is no key `{}` in [{section}]", name.get_ref());
@@ -111,49 +127,64 @@ impl Reading<'_> {
 }
 
 impl Reading<'_> {
-    fn topics(&mut self, value: &Spanned<DeValue<'_>>) {
+    /// The tables of a list.
+    fn tables<T: Declared>(&mut self, value: &Spanned<DeValue<'_>>) -> Vec<T> {
+        let word_of = T::WORD;
+        let help = || Some(format!("write [[streams.{word_of}]] for each {word_of}"));
+        let mut all = Vec::new();
         let DeValue::Array(list) = value.get_ref() else {
-            let what =
-                format!("streams.topic is a list of tables, not this {}", word(value.get_ref()));
-            let help = Some("write [[streams.topic]] for each topic".to_owned());
-            return self.problem(value.span(), what, help);
+            let found = word(value.get_ref());
+            let what = format!("streams.{word_of} is a list of tables, not this {found}");
+            self.problem(value.span(), what, help());
+            return all;
         };
         for one in list {
             let DeValue::Table(table) = one.get_ref() else {
-                let what = format!("a topic is a table, not this {}", word(one.get_ref()));
-                let help = Some("write [[streams.topic]] for each topic".to_owned());
-                self.problem(one.span(), what, help);
+                let what = format!("a {word_of} is a table, not this {}", word(one.get_ref()));
+                self.problem(one.span(), what, help());
                 continue;
             };
-            self.topic(one.span(), table);
+            self.table(one.span(), table, &mut all);
         }
+        all
     }
 
-    fn topic(&mut self, span: std::ops::Range<usize>, table: &DeTable<'_>) {
-        let mut topic = topics::blank();
+    fn table<T: Declared>(
+        &mut self,
+        span: std::ops::Range<usize>,
+        table: &DeTable<'_>,
+        all: &mut Vec<T>,
+    ) {
+        let word_of = T::WORD;
+        let mut one = T::blank();
         let mut sound = true;
         for (name, value) in table {
-            let Some(field) = topics::find(name.get_ref()) else {
-                let what = format!("there is no key `{}` in [[streams.topic]]", name.get_ref());
-                self.problem(name.span(), what, Some(topics::unknown_help(name.get_ref())));
+            let Some(field) = declared::find::<T>(name.get_ref()) else {
+                let what = format!("there is no key `{}` in [[streams.{word_of}]]", name.get_ref());
+                self.problem(name.span(), what, Some(declared::unknown_help::<T>(name.get_ref())));
                 sound = false;
                 continue;
             };
             let read = raw_of(value.get_ref()).and_then(|raw| field.kind.read(&raw));
-            if let Err(words) = read.and_then(|read| (field.put)(&mut topic, read)) {
-                self.problem(value.span(), format!("streams.topic.{}: {words}", field.name), None);
+            if let Err(words) = read.and_then(|read| (field.put)(&mut one, read)) {
+                let what = format!("streams.{word_of}.{}: {words}", field.name);
+                self.problem(value.span(), what, None);
                 sound = false;
             }
         }
         if !table.iter().any(|(name, _)| name.get_ref() == "name") {
-            let what = "a topic has no name".to_owned();
+            let what = format!("a {word_of} has no name");
             return self.problem(span, what, Some("write name = \"orders\"".to_owned()));
         }
-        if self.topics.iter().any(|known| known.name == topic.name) && sound {
-            let what = format!("the topic `{}` is declared twice", topic.name);
+        if all.iter().any(|known| known.name() == one.name()) && sound {
+            let what = format!("the {word_of} `{}` is declared twice", one.name());
             return self.problem(span, what, None);
         }
-        self.topics.push(topic);
+        if let Some(wrong) = one.wrong().filter(|_| sound) {
+            let what = format!("the {word_of} `{}` cannot be: {wrong}", one.name());
+            return self.problem(span, what, None);
+        }
+        all.push(one);
     }
 }
 
@@ -166,6 +197,16 @@ fn raw_of(value: &DeValue<'_>) -> Result<Raw, String> {
             let digits = integer.as_str();
             let number = i128::from_str_radix(digits, integer.radix());
             Raw::Number(number.map_err(|_| format!("`{digits}` is no number"))?.to_string())
+        }
+        DeValue::Array(list) => {
+            let text = |one: &Spanned<DeValue<'_>>| match one.get_ref() {
+                DeValue::String(text) => Some(text.to_string()),
+                _ => None,
+            };
+            match list.iter().map(text).collect() {
+                Some(texts) => Raw::List(texts),
+                None => Raw::Other("list"),
+            }
         }
         other => Raw::Other(word(other)),
     })
@@ -295,7 +336,8 @@ mod tests {
         let text = "[streams]\nheaders_max = 3\n[[streams.topic]]\nname = \"orders\"\npartitions = 8\n\
             retention_hours = 2\nretention_bytes = \"1GiB\"\ndurability = \"os\"\ncompression = \"zstd\"\n\
             [[streams.topic]]\nname = \"audit\"\n";
-        let (entries, problems, topics) = read(Path::new("h.toml"), text);
+        let (entries, problems, declared) = read(Path::new("h.toml"), text);
+        let topics = declared.topics;
         assert!(problems.is_empty(), "{problems:?}");
         assert_eq!((entries.len(), topics.len()), (1, 2));
         let first = &topics[0];
@@ -315,6 +357,33 @@ mod tests {
         check("[streams]\ntopic = \"a\"\n", &["[[streams.topic]]"]);
         check("[streams]\ntopic = [1]\n", &["[[streams.topic]]"]);
         check("[[streams.topic]]\nname = \"a\"\n[[streams.topic]]\nname = \"a\"\n", &["twice"]);
+    }
+
+    #[test]
+    fn groups_are_declared_one_table_each() {
+        let text = "[[streams.group]]\nname = \"billing\"\ntopics = [\"orders\", \"bills\"]\n\
+            start = \"latest\"\nordering = \"none\"\nmax_attempts = 3\nlease_ms = \"1m\"\n\
+            [[streams.group]]\nname = \"audit\"\n";
+        let (_, problems, declared) = read(Path::new("h.toml"), text);
+        assert!(problems.is_empty(), "{problems:?}");
+        let first = declared.groups[0].settings();
+        assert_eq!((first.topics.len(), first.max_attempts), (2, 3));
+        assert_eq!(first.lease, handoff_types::Span::from_secs(60));
+        assert_eq!(first.dead_letter.as_str(), "billing.dead");
+        assert_eq!(declared.groups[1].settings().max_attempts, 5);
+    }
+
+    #[test]
+    fn a_group_that_cannot_be_is_refused_with_its_place() {
+        check("[[streams.group]]\ntopics = []\n", &["h.toml:1:", "has no name"]);
+        check("[[streams.group]]\nname = \"a b\"\n", &["no name of a group"]);
+        check("[[streams.group]]\nname = \"a\"\ntopics = \"x\"\n", &["no list of names"]);
+        check("[[streams.group]]\nname = \"a\"\ntopics = [1]\n", &["no list of names"]);
+        check("[[streams.group]]\nname = \"a\"\ntopics = [\"b c\"]\n", &["no name of a topic"]);
+        check("[[streams.group]]\nname = \"a\"\nlease = 1\n", &["did you mean `lease_ms`?"]);
+        check("[[streams.group]]\nname = \"a\"\nordering = \"x\"\n", &["key, partition, none"]);
+        check("[[streams.group]]\nname = \"a\"\ntopics = [\"a.dead\"]\n", &["dead letters"]);
+        check("[[streams.group]]\nname = \"a\"\nbackoff_ms = \"1h\"\n", &["backoff_max_ms"]);
     }
 
     #[test]

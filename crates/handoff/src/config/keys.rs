@@ -288,6 +288,14 @@ pub(crate) const KEYS: &[Key] = &[
     key!(streams.on_corrupt: Kind::Choice(ON_CORRUPT), streams.on_corrupt,
         "Whoever follows a partition into damage stops there or skips it; a page names it and goes on either way.",
         reload = true),
+    key!(streams.groups_max: Kind::Count(1, 1_000_000), streams.group_bounds.groups_max,
+        "How many groups there may be.", reload = true),
+    key!(streams.members_max: Kind::Count(1, 100_000), streams.group_bounds.members_max,
+        "How many members a group may have.", reload = true),
+    key!(streams.session_secs_max: secs(1, DAY), streams.group_bounds.session_max,
+        "For how long a member may ask to be silent.", reload = true),
+    key!(streams.delivery_bytes_max: Kind::Bytes(16 * MIB, TIB), streams.delivery_bytes_max,
+        "Messages on their way to all members of groups together; above that polls wait for their turn."),
 ];
 
 fn tls_of(settings: &mut Settings) -> &mut Tls {

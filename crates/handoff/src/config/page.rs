@@ -4,11 +4,11 @@
 use std::fs;
 use std::path::Path;
 
-use handoff_server::settings::Settings;
+use handoff_server::settings::{DeclaredGroup, DeclaredTopic, Settings};
 
+use super::declared::Declared;
 use super::keys::{KEYS, SECTIONS};
 use super::show::annotated;
-use super::topics::TOPIC_KEYS;
 
 fn page() -> String {
     let mut page = String::from(
@@ -46,9 +46,15 @@ fn page() -> String {
             );
         }
     }
-    page += "\n### `[[streams.topic]]`\n\nTopics that are made at start if they are not there, one table each.\n\n";
+    page += &table::<DeclaredTopic>("Topics that are made at start if they are not there");
+    page += &table::<DeclaredGroup>("Groups that are made at start if they are not there");
+    page
+}
+
+fn table<T: Declared>(what: &str) -> String {
+    let mut page = format!("\n### `[[streams.{}]]`\n\n{what}, one table each.\n\n", T::WORD);
     page += "| key | takes | range |\n|---|---|---|\n";
-    for key in TOPIC_KEYS {
+    for key in T::KEYS {
         let range = key.kind.range().unwrap_or_default();
         page += &format!("| `{}`<br>{} | {} | {range} |\n", key.name, key.doc, key.kind.name());
     }

@@ -1,12 +1,13 @@
 //! The configuration as people and programs read it.
 
-use handoff_server::settings::{DeclaredTopic, Settings};
+use handoff_server::settings::Settings;
 use serde_json::{Value as Json, json};
 
+use super::declared::{self, Declared, DeclaredKey};
 use super::keys::{KEYS, Key, SECTIONS};
-use super::topics::{self, TOPIC_KEYS, TopicKey};
 use super::value::{Kind, Value};
 use super::{Config, Origin};
+use super::{groups, topics};
 
 impl Origin {
     /// One word, for programs.
@@ -52,7 +53,11 @@ pub(crate) fn text(config: &Config) -> String {
     }
     for topic in &config.settings.streams.topics {
         text.push('\n');
-        text += &topics::toml(topic);
+        text += &declared::toml(topic);
+    }
+    for group in &config.settings.streams.groups {
+        text.push('\n');
+        text += &declared::toml(group);
     }
     text
 }
@@ -84,20 +89,22 @@ pub(crate) fn json(config: &Config) -> Json {
         })
         .collect();
     let file = config.file.as_ref().map(|file| file.display().to_string());
-    let topics: Vec<Json> = config.settings.streams.topics.iter().map(topic).collect();
-    json!({ "file": file, "keys": keys, "topics": topics })
+    let topics: Vec<Json> = config.settings.streams.topics.iter().map(table).collect();
+    let groups: Vec<Json> = config.settings.streams.groups.iter().map(table).collect();
+    json!({ "file": file, "keys": keys, "topics": topics, "groups": groups })
 }
 
-fn topic(topic: &DeclaredTopic) -> Json {
-    let field = |key: &TopicKey| {
-        let value = match (key.get)(topic) {
+fn table<T: Declared>(one: &T) -> Json {
+    let field = |key: &DeclaredKey<T>| {
+        let value = match (key.get)(one) {
             Value::Unset => Json::Null,
             Value::Number(n) if matches!(key.kind, Kind::Count(..)) => json!(n),
+            Value::Names(names) => json!(names),
             value => json!(key.kind.show(&value)),
         };
         (key.name.to_owned(), value)
     };
-    Json::Object(TOPIC_KEYS.iter().map(field).collect())
+    Json::Object(T::KEYS.iter().map(field).collect())
 }
 
 fn value(key: &Key, value: &Value) -> Json {
@@ -142,12 +149,19 @@ pub(crate) fn annotated() -> String {
         }
     }
     text += "\n# Topics that are made at start if they are not there, one table each.\n";
-    text += "# [[streams.topic]]\n";
-    for key in TOPIC_KEYS {
+    text += &annotated_table(&topics::example());
+    text += "\n# Groups that are made at start if they are not there, one table each.\n";
+    text += &annotated_table(&groups::example());
+    text
+}
+
+fn annotated_table<T: Declared>(example: &T) -> String {
+    let mut text = format!("# [[streams.{}]]\n", T::WORD);
+    for key in T::KEYS {
         for line in wrapped(key.doc, 92) {
             text += &format!("#   {line}\n");
         }
-        let example = key.kind.toml(&(key.get)(&topics::example()));
+        let example = key.kind.toml(&(key.get)(example));
         text += &format!("# {} = {}\n", key.name, example.unwrap_or_default());
     }
     text
@@ -177,7 +191,7 @@ mod tests {
     fn what_is_shown_is_a_file_that_means_the_same() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("handoff.toml");
-        let written = "[events]\ntypes_max = 3\n[server]\nslow_ms = \"1s\"\n[[streams.topic]]\nname = \"a\"\npartitions = 3\n";
+        let written = "[events]\ntypes_max = 3\n[server]\nslow_ms = \"1s\"\n[[streams.topic]]\nname = \"a\"\npartitions = 3\n[[streams.group]]\nname = \"g\"\ntopics = [\"a\", \"b\"]\n";
         fs::write(&path, written).unwrap();
         let inputs = Inputs { file: Some(path.clone()), ..Inputs::default() };
         let first = load(&inputs).unwrap();

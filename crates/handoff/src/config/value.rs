@@ -6,7 +6,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use handoff_server::settings::{CatchUp, Compression, Durability, LogFormat, OnCorrupt};
+use handoff_server::settings::{
+    CatchUp, Compression, Durability, LogFormat, OnCorrupt, Order, Start,
+};
 use handoff_types::Span;
 
 use super::{bytes, suggest};
@@ -31,6 +33,8 @@ pub(crate) enum Kind {
     Address,
     /// One of these.
     Choice(&'static [&'static str]),
+    /// Names, none or more.
+    Names,
 }
 
 /// What a bare number of a length of time counts.
@@ -73,7 +77,9 @@ pub(crate) enum Raw {
     Number(String),
     /// Text of a file.
     Text(String),
-    /// Something of a file that no key takes: an array, a table, a date.
+    /// Texts of a file.
+    List(Vec<String>),
+    /// Something of a file that no key takes: another array, a table, a date.
     Other(&'static str),
     /// Text of a variable or a flag: the key says whether it is a number.
     Loose(OsString),
@@ -96,6 +102,8 @@ pub(crate) enum Value {
     Path(PathBuf),
     /// An IP address and a port.
     Address(SocketAddr),
+    /// Names.
+    Names(Vec<String>),
 }
 
 impl Kind {
@@ -113,6 +121,10 @@ impl Kind {
             Self::Path => read_path(raw).map(Value::Path),
             Self::Address => read_address(raw).map(Value::Address),
             Self::Choice(words) => read_choice(raw, words).map(Value::Text),
+            Self::Names => match raw {
+                Raw::List(names) => Ok(Value::Names(names.clone())),
+                _ => Err(format!("{raw} is no list of names: write it as in [\"orders\"]")),
+            },
         }?;
         let inside = match (self, &value) {
             (Self::Count(min, max) | Self::Bytes(min, max), Value::Number(n)) => {
@@ -137,7 +149,7 @@ impl Kind {
                 Some(format!("{} to {}", duration::show(min), duration::show(max)))
             }
             Self::Choice(words) => Some(words.join(", ")),
-            Self::Bool | Self::Text | Self::Path | Self::Address => None,
+            Self::Bool | Self::Text | Self::Path | Self::Address | Self::Names => None,
         }
     }
 
@@ -155,6 +167,7 @@ impl Kind {
             Self::Path => "path",
             Self::Address => "address and port",
             Self::Choice(_) => "one of some words",
+            Self::Names => "list of names",
         }
     }
 
@@ -169,6 +182,7 @@ impl Kind {
             (_, Value::Text(text)) => text.clone(),
             (_, Value::Path(path)) => path.display().to_string(),
             (_, Value::Address(address)) => address.to_string(),
+            (_, Value::Names(names)) => names.join(", "),
         }
     }
 
@@ -178,6 +192,10 @@ impl Kind {
             Value::Unset => None,
             Value::Bool(_) => Some(self.show(value)),
             Value::Number(_) if matches!(self, Self::Count(..)) => Some(self.show(value)),
+            Value::Names(names) => {
+                let names = names.iter().cloned().map(toml::Value::String).collect();
+                Some(toml::Value::Array(names).to_string())
+            }
             _ => Some(toml::Value::String(self.show(value)).to_string()),
         }
     }
@@ -298,6 +316,7 @@ impl fmt::Display for Raw {
         match self {
             Self::Bool(value) => write!(f, "`{value}`"),
             Self::Number(text) | Self::Text(text) => write!(f, "`{text}`"),
+            Self::List(_) => f.write_str("this list"),
             Self::Other(what) => write!(f, "this {what}"),
             Self::Loose(text) => write!(f, "`{}`", text.display()),
         }
@@ -368,6 +387,24 @@ field!(
     OnCorrupt,
     Value::Text(word) => if word == "skip" { Self::Skip } else { Self::Stop },
     |it| Value::Text(match it { Self::Stop => "stop", Self::Skip => "skip" }.to_owned())
+);
+
+/// The words of a group's `start`.
+pub(crate) const STARTS: &[&str] = &["earliest", "latest"];
+
+field!(
+    Start,
+    Value::Text(word) => if word == "latest" { Self::Latest } else { Self::Earliest },
+    |it| Value::Text(match it { Self::Earliest => "earliest", Self::Latest => "latest" }.to_owned())
+);
+
+/// The words of a group's `ordering`.
+pub(crate) const ORDERS: &[&str] = &["key", "partition", "none"];
+
+field!(
+    Order,
+    Value::Text(word) => match word.as_str() { "partition" => Self::Partition, "none" => Self::Free, _ => Self::Key },
+    |it| Value::Text(match it { Self::Key => "key", Self::Partition => "partition", Self::Free => "none" }.to_owned())
 );
 
 /// The words of a topic's `durability`.

@@ -6,7 +6,7 @@
 //! | `server.log_level`, `server.access_log`, `server.slow_ms` | switching TLS on or off |
 //! | limits of HTTP, and of greetings to sevent, for connections from now on | `log.*` |
 //! | `server.disk_free_min`, `server.stop_secs_max` | `auth.*` |
-//! | `streams.*`, for requests from now on | `streams.enabled`, `[[streams.topic]]` |
+//! | `streams.*`, for requests from now on | `streams.enabled`, `.delivery_bytes_max`, `[[streams.topic]]`, `[[streams.group]]` |
 //! | `events.*`, for registrations and sessions from now on | `events.enabled`, `.listen`, `.tls`, `.answers_bytes_max` |
 
 use crate::settings::Settings;
@@ -32,7 +32,12 @@ pub(super) fn needs_restart(old: &Settings, new: &Settings) -> Vec<&'static str>
         ("events.tls", old.events.tls != new.events.tls),
         ("events.answers_bytes_max", old.events.answers_bytes_max != new.events.answers_bytes_max),
         ("streams.enabled", old.streams.enabled != new.streams.enabled),
+        (
+            "streams.delivery_bytes_max",
+            old.streams.delivery_bytes_max != new.streams.delivery_bytes_max,
+        ),
         ("streams.topic", old.streams.topics != new.streams.topics),
+        ("streams.group", old.streams.groups != new.streams.groups),
     ];
     differs.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
 }

@@ -92,7 +92,7 @@ fn check(join: &Join, limits: &GroupBounds) -> Result<(), Refusal> {
     }
     let (least, most) = (SESSION_MIN.0 / 1_000, limits.session_max.0 / 1_000);
     if !(SESSION_MIN..=limits.session_max).contains(&join.session) {
-        let why = format!("sessionTimeoutMs is from {least} to {most} (streams.session_max)");
+        let why = format!("sessionTimeoutMs is from {least} to {most} (streams.session_secs_max)");
         return Err(GroupRefusal::Settings(why).into());
     }
     if join.topics.len() > TOPICS_MAX {

@@ -18,7 +18,7 @@ pub struct GroupBounds {
     pub groups_max: usize,
     /// `streams.members_max`: of one group.
     pub members_max: usize,
-    /// `streams.session_max`: for how long a member may be silent.
+    /// `streams.session_secs_max`: for how long a member may be silent.
     pub session_max: Span,
 }
 
