@@ -380,7 +380,7 @@ mod tests {
         check("[[streams.group]]\nname = \"a\"\ntopics = \"x\"\n", &["no list of names"]);
         check("[[streams.group]]\nname = \"a\"\ntopics = [1]\n", &["no list of names"]);
         check("[[streams.group]]\nname = \"a\"\ntopics = [\"b c\"]\n", &["no name of a topic"]);
-        check("[[streams.group]]\nname = \"a\"\nlease = 1\n", &["did you mean `lease_ms`?"]);
+        check("[[streams.group]]\nname = \"a\"\nlease_m = 1\n", &["did you mean `lease_ms`?"]);
         check("[[streams.group]]\nname = \"a\"\nordering = \"x\"\n", &["key, partition, none"]);
         check("[[streams.group]]\nname = \"a\"\ntopics = [\"a.dead\"]\n", &["dead letters"]);
         check("[[streams.group]]\nname = \"a\"\nbackoff_ms = \"1h\"\n", &["backoff_max_ms"]);

@@ -354,6 +354,7 @@ mod tests {
                 Kind::Text | Kind::Path => "something".to_owned(),
                 Kind::Address => "127.0.0.1:1".to_owned(),
                 Kind::Choice(words) => (*words.last().unwrap()).to_owned(),
+                Kind::Names => unreachable!("only what is declared has names, not a key"),
             };
             let value = key.kind.read(&Raw::Loose(written.into())).unwrap();
             (key.set)(&mut settings, value.clone());
