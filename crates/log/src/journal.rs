@@ -77,6 +77,13 @@ pub trait Journal: Send + Sync + fmt::Debug {
     /// Appends an entry. Entries of one room become durable in the order of their appends.
     fn append(&self, permit: Permit, entry: Entry) -> (Sequence, Ticket);
 
+    /// More of the room follows at once: what it appends until [`Self::let_go`] need not be written
+    /// one by one. Nothing waits for long; whoever holds does nothing but append.
+    fn hold(&self, _room: Room) {}
+
+    /// What the room has appended is to be written now.
+    fn let_go(&self, _room: Room) {}
+
     /// A ticket for everything the room has appended so far. Whoever answers with state, a
     /// refusal included, waits for it.
     fn barrier(&self, room: Room) -> Ticket;

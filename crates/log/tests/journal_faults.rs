@@ -287,3 +287,35 @@ fn many_threads_share_syncs_and_each_hears_of_its_own_entry() {
         assert_eq!(own, (0..20).collect::<Vec<u8>>());
     }
 }
+
+/// Each of these waits for ever if what is held is not written.
+#[test]
+fn what_a_room_holds_is_written_when_it_lets_go_and_nobody_else_waits_for_it() {
+    let (disk, _) = faulty(Memory::new());
+    let mut roomy = options(3);
+    roomy.limits.journal_bytes_max = 16 << 20;
+    let recovery = Recovery::begin(Arc::clone(&disk), roomy, Start::default()).unwrap();
+    let journal = Threaded::start(recovery.finish().unwrap().0).unwrap();
+    let append_to = |room, change: &[u8]| {
+        let entry = entry(room, change);
+        let permit = journal.admit(room, entry.bytes(), Purpose::Accept).unwrap();
+        journal.append(permit, entry).1
+    };
+
+    journal.hold(Room::Events);
+    let held = [append_to(Room::Events, b"one"), append_to(Room::Events, b"two")];
+    append_to(Room::Streams, b"of another room").wait().unwrap();
+    journal.let_go(Room::Events);
+    for ticket in held {
+        ticket.wait().unwrap();
+    }
+    append_to(Room::Events, b"not held").wait().unwrap();
+
+    journal.hold(Room::Events);
+    let much: Vec<Ticket> = (0..80).map(|_| append_to(Room::Events, &[7; 1024])).collect();
+    let first = much.into_iter().next().unwrap();
+    first.wait().unwrap();
+    let last = append_to(Room::Events, b"held at the end");
+    drop(journal);
+    last.wait().unwrap();
+}

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use handoff_log::journal::{Entry, Journal, Permit, Purpose, Refused, Ticket};
 use handoff_log::segments::Lane;
-use handoff_types::{Decision, Entropy, Now, Sequence, Steady};
+use handoff_types::{Decision, Entropy, Now, Room, Sequence, Steady};
 
 use crate::bulk::{Bulk, BulkError};
 use crate::lanes::Lanes;
@@ -25,6 +25,19 @@ pub struct Applied<M: Persist> {
     pub ticket: Ticket,
     /// The record that holds the changes; none if nothing changed.
     pub sequence: Option<Sequence>,
+}
+
+/// Decisions that follow each other at once, see [`Host::hold`].
+#[derive(Debug)]
+pub struct Held {
+    journal: Arc<dyn Journal>,
+    room: Room,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.journal.let_go(self.room);
+    }
 }
 
 /// A room on embedded storage. It belongs to one task; nobody else touches its state.
@@ -61,6 +74,13 @@ impl<M: Persist> Host<M> {
     #[must_use]
     pub fn next_deadline(&self, now: Now) -> Option<Steady> {
         M::next_deadline(&self.state, now)
+    }
+
+    /// What is decided until this is dropped need not be written one by one.
+    #[must_use = "dropped at once, it holds nothing"]
+    pub fn hold(&self) -> Held {
+        self.journal.hold(M::ROOM);
+        Held { journal: Arc::clone(&self.journal), room: M::ROOM }
     }
 
     /// Decides a command and appends what becomes true. `bodies` belong to the changes that have

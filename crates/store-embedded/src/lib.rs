@@ -27,7 +27,7 @@ mod streams_store;
 pub use books::{Called, Unsynced};
 pub use bulk::{Bulk, BulkError};
 pub use checkpointing::{Checkpointing, Progress, StepError};
-pub use host::{Applied, Host};
+pub use host::{Applied, Held, Host};
 pub use lanes::{Lanes, Retained};
 pub use load::{LoadError, Loading, Loads, open_journal};
 pub use moving::{Bell, Moving};

@@ -24,6 +24,10 @@ use super::writer::{CommitFault, Writer};
 use super::{Journal, Opened};
 use crate::disk::Disk;
 
+/// Bytes that a room appends at most before what it holds is written all the same: the disk need not
+/// wait for more.
+const HELD_BYTES: usize = 64 << 10;
+
 /// How long the supplier waits before it asks a failing disk again.
 const FAULT_PAUSE: Duration = Duration::from_millis(250);
 
@@ -56,6 +60,8 @@ struct Shared {
 struct DeskState {
     desk: Desk,
     idle: bool,
+    /// The bytes that rooms have appended since they hold; none if a room does not.
+    held: [Option<usize>; Room::MAX],
     stopped: Option<Arc<io::Error>>,
 }
 
@@ -77,7 +83,12 @@ impl Threaded {
             wanted: Condvar::new(),
             rest: AtomicU64::new(0),
             closing: AtomicBool::new(false),
-            desk: Mutex::new(DeskState { desk: opened.desk, idle: false, stopped: None }),
+            desk: Mutex::new(DeskState {
+                desk: opened.desk,
+                idle: false,
+                held: [None; Room::MAX],
+                stopped: None,
+            }),
             work: Condvar::new(),
             counters: Counters::default(),
         });
@@ -143,18 +154,31 @@ impl Journal for Threaded {
     }
 
     fn append(&self, permit: Permit, entry: Entry) -> (Sequence, Ticket) {
-        permit.spend(entry.bytes());
+        let (room, bytes) = (entry.room, entry.bytes());
+        permit.spend(bytes);
         let mut state = self.shared.desk();
         if state.stopped.is_some() {
             return (Sequence::NONE, Ticket::lost(Lost { outcome: Outcome::NotApplied }));
         }
         let appended = state.desk.push(entry);
-        let wake = std::mem::take(&mut state.idle);
-        drop(state);
-        if wake {
-            self.shared.work.notify_one();
+        if !state.holds(room, bytes) {
+            self.shared.wake(state);
         }
         appended
+    }
+
+    fn hold(&self, room: Room) {
+        if let Some(held) = self.shared.desk().held.get_mut(room.index()) {
+            *held = Some(0);
+        }
+    }
+
+    fn let_go(&self, room: Room) {
+        let mut state = self.shared.desk();
+        let held = state.held.get_mut(room.index()).and_then(Option::take);
+        if held.is_some_and(|bytes| bytes > 0) {
+            self.shared.wake(state);
+        }
     }
 
     fn barrier(&self, room: Room) -> Ticket {
@@ -200,10 +224,28 @@ impl Shared {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Wakes the committer if it sleeps.
+    fn wake(&self, mut state: MutexGuard<'_, DeskState>) {
+        let wake = std::mem::take(&mut state.idle);
+        drop(state);
+        if wake {
+            self.work.notify_one();
+        }
+    }
+
     fn publish_space(&self) {
         let ring = self.ring();
         let rest = self.rest.load(Ordering::Relaxed);
         self.gate.set_free(ring.free_bytes(rest), ring.fault());
+    }
+}
+
+impl DeskState {
+    /// Whether a room that has appended so many bytes has more to come.
+    fn holds(&mut self, room: Room, bytes: u64) -> bool {
+        let Some(Some(held)) = self.held.get_mut(room.index()) else { return false };
+        *held = held.saturating_add(usize::try_from(bytes).unwrap_or(usize::MAX).max(1));
+        *held < HELD_BYTES
     }
 }
 
