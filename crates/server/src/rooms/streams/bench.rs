@@ -57,18 +57,46 @@ impl Bench {
     }
 }
 
-/// A journal that commits by itself, and has no space for anything new while it is full.
+/// A journal that commits by itself unless it is paused, and has no space for anything new while it
+/// is full.
 #[derive(Debug)]
 pub(super) struct Tight {
     inline: Inline,
     full: AtomicBool,
+    paused: AtomicBool,
+    /// How often something was appended.
+    appended: watch::Sender<usize>,
     /// How often it said so.
     refused: watch::Sender<usize>,
 }
 
 impl Tight {
     fn over(inline: Inline) -> Self {
-        Self { inline, full: AtomicBool::new(false), refused: watch::Sender::new(0) }
+        Self {
+            inline,
+            full: AtomicBool::new(false),
+            paused: AtomicBool::new(false),
+            appended: watch::Sender::new(0),
+            refused: watch::Sender::new(0),
+        }
+    }
+
+    /// Nothing becomes durable any more.
+    pub(super) fn pause(&self) {
+        self.paused.store(true, Ordering::Release);
+        self.appended.send_replace(0);
+    }
+
+    /// Waits until so much was appended since the pause.
+    pub(super) async fn has_appended(&self, count: usize) {
+        let mut appended = self.appended.subscribe();
+        appended.wait_for(|&so_far| so_far >= count).await.unwrap();
+    }
+
+    /// Everything becomes durable again, and at once.
+    pub(super) fn go_on(&self) {
+        self.paused.store(false, Ordering::Release);
+        self.inline.commit().unwrap();
     }
 
     pub(super) fn set_full(&self, full: bool) {
@@ -94,7 +122,10 @@ impl Journal for Tight {
 
     fn append(&self, permit: Permit, entry: Entry) -> (Sequence, Ticket) {
         let appended = self.inline.append(permit, entry);
-        self.inline.commit().unwrap();
+        if !self.paused.load(Ordering::Acquire) {
+            self.inline.commit().unwrap();
+        }
+        self.appended.send_modify(|count| *count += 1);
         appended
     }
 

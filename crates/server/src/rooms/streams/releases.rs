@@ -20,17 +20,21 @@ pub(super) struct Effect {
     pub(super) shown: Option<Shown>,
     pub(super) actions: Vec<Action>,
     pub(super) answer: Option<(Asker, Result<Answer, RoomError>)>,
+    /// Bytes of bulk that it is about.
+    pub(super) bulk: usize,
 }
 
 /// The queue.
 #[derive(Debug, Default)]
 pub(super) struct Releases {
     waiting: VecDeque<(Ticket, Effect)>,
+    bulk: usize,
 }
 
 impl Releases {
     /// Puts an effect behind all others.
     pub(super) fn push(&mut self, ticket: Ticket, effect: Effect) {
+        self.bulk = self.bulk.saturating_add(effect.bulk);
         self.waiting.push_back((ticket, effect));
     }
 
@@ -38,6 +42,7 @@ impl Releases {
     pub(super) fn next(&mut self) -> Option<(Effect, Result<(), Lost>)> {
         let outcome = self.waiting.front()?.0.outcome()?.map(drop);
         let (_, effect) = self.waiting.pop_front()?;
+        self.bulk = self.bulk.saturating_sub(effect.bulk);
         Some((effect, outcome))
     }
 
@@ -57,6 +62,11 @@ impl Releases {
     /// bytes it bounds itself.
     pub(super) fn is_choked(&self) -> bool {
         self.waiting.len() >= WAITING_MAX
+    }
+
+    /// Bytes of bulk that are not durable yet.
+    pub(super) fn bulk(&self) -> usize {
+        self.bulk
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -65,6 +65,14 @@ pub(super) const FULL_MAX: Duration = Duration::from_secs(10);
 /// Questions that wait for the journal; above that what is new waits in its mailbox.
 pub(super) const HELD_MAX: usize = 1024;
 
+/// A request to store so many bytes is bulk.
+const BULK_BYTES: usize = 64 << 10;
+
+/// Bytes of bulk that are on their way to the disk, about; above that more of it waits, and what is
+/// small passes. What is decided becomes durable in that order, so whoever sends one message waits
+/// for all that was decided before: for this much, however much is sent. It keeps the disk busy.
+const BULK_AT_ONCE: usize = 2 << 20;
+
 /// How long after a tick that changed nothing the next one is.
 const IDLE_PAUSE: Duration = Duration::from_millis(1);
 
@@ -167,6 +175,7 @@ impl StreamsRoom {
             publisher,
             releases: Releases::default(),
             held: VecDeque::new(),
+            bulk: VecDeque::new(),
             full_since: None,
             full_max: FULL_MAX,
             tick_at: None,
@@ -201,6 +210,8 @@ struct Room {
     releases: Releases,
     /// Questions the journal had no room for. They are the next ones.
     held: VecDeque<Ask>,
+    /// Large requests that wait until fewer of them are on their way to the disk.
+    bulk: VecDeque<Ask>,
     /// Since when the ring has had no space for anything new.
     full_since: Option<Instant>,
     /// How long it may have been.
@@ -227,7 +238,8 @@ impl Room {
         let mut alarm = std::pin::pin!(sleep(Duration::ZERO));
         loop {
             let wait = self.turn(stopping);
-            if drained && news_drained && self.held.is_empty() && self.releases.is_empty() {
+            let waits = !self.held.is_empty() || !self.bulk.is_empty() || !self.releases.is_empty();
+            if drained && news_drained && !waits {
                 break;
             }
             let busy = wait.is_zero();
@@ -235,7 +247,7 @@ impl Room {
                 alarm.as_mut().reset(Instant::now() + wait);
             }
             let takes = !self.releases.is_choked();
-            let takes_news = takes && self.held.len() < HELD_MAX;
+            let takes_news = takes && self.held.len() + self.bulk.len() < HELD_MAX;
             // Each of these can be dropped at any time: they take nothing, but `recv_many`, which
             // takes only when it is done.
             tokio::select! {
@@ -371,9 +383,16 @@ impl Room {
         if !self.held.is_empty() {
             let mut held = std::mem::take(&mut self.held).into_iter();
             self.take_all(&mut held, now);
-            if !self.held.is_empty() && (self.releases.is_empty() || self.full_since.is_some()) {
-                wait = wait.min(BUSY_PAUSE);
-            }
+        }
+        while self.held.is_empty()
+            && self.releases.bulk() < BULK_AT_ONCE
+            && let Some(ask) = self.bulk.pop_front()
+        {
+            let back = self.take(ask, now);
+            self.held.extend(back);
+        }
+        if !self.held.is_empty() && (self.releases.is_empty() || self.full_since.is_some()) {
+            wait = wait.min(BUSY_PAUSE);
         }
         if stopping {
             return wait;
@@ -387,7 +406,7 @@ impl Room {
     fn release(&mut self) -> bool {
         for _ in 0..RELEASED_AT_ONCE {
             let Some((effect, outcome)) = self.releases.next() else { return true };
-            let Effect { shown, actions, answer } = effect;
+            let Effect { shown, actions, answer, .. } = effect;
             if outcome.is_ok() {
                 self.perform(shown, &actions);
             }
@@ -530,13 +549,24 @@ impl Room {
     }
 
     /// Takes questions in order. If the journal has no room for something new, what is new waits
-    /// behind it; what finishes or only looks does not.
+    /// behind it; what finishes or only looks does not. Bulk waits for bulk.
     fn take_all(&mut self, asks: &mut dyn Iterator<Item = Ask>, now: Now) {
+        let _written_together = self.host.hold();
         for ask in asks {
-            let waits = !self.held.is_empty() && ask.question.is_new();
-            let back = if waits { Some(ask) } else { self.take(ask, now) };
-            self.held.extend(back);
+            if !self.held.is_empty() && ask.question.is_new() {
+                self.held.push_back(ask);
+            } else if self.lets_pass() && is_bulk(&ask.question) {
+                self.bulk.push_back(ask);
+            } else {
+                let back = self.take(ask, now);
+                self.held.extend(back);
+            }
         }
+    }
+
+    /// Whether bulk has to let others pass.
+    fn lets_pass(&self) -> bool {
+        !self.bulk.is_empty() || self.releases.bulk() >= BULK_AT_ONCE
     }
 
     /// Takes a question, or gives it back if it has to wait.
@@ -597,7 +627,7 @@ impl Room {
                 if purpose == Purpose::Accept {
                     self.full_since = None;
                 }
-                self.wait_for(applied, Some(to));
+                self.wait_for_bulk(applied, Some(to), bytes);
                 None
             }
             Err(refused) => self.put_off(&refused, asked_again(command), to),
@@ -639,7 +669,13 @@ impl Room {
     }
 
     /// Lets what was decided wait until it is durable, whatever of it has to.
-    fn wait_for(&mut self, applied: Applied<Streams>, mut to: Option<Asker>) {
+    fn wait_for(&mut self, applied: Applied<Streams>, to: Option<Asker>) {
+        self.wait_for_bulk(applied, to, 0);
+    }
+
+    /// The same for something of so many bytes, if those are many.
+    fn wait_for_bulk(&mut self, applied: Applied<Streams>, mut to: Option<Asker>, bytes: usize) {
+        let bulk = if bytes >= BULK_BYTES { bytes } else { 0 };
         let Applied { reply, actions, ticket, .. } = applied;
         let mut shown = None;
         let mut at_once = false;
@@ -668,10 +704,10 @@ impl Room {
         };
         if at_once && let Some(to) = to.take() {
             give(to, answer);
-            return self.releases.push(ticket, Effect { shown, actions, answer: None });
+            return self.releases.push(ticket, Effect { shown, actions, answer: None, bulk });
         }
         let answer = to.map(|to| (to, answer));
-        self.releases.push(ticket, Effect { shown, actions, answer });
+        self.releases.push(ticket, Effect { shown, actions, answer, bulk });
     }
 
     /// A question that changes nothing. The answer waits for all of what it shows; figures do not:
@@ -703,7 +739,8 @@ impl Room {
             _ => return give(to, Ok(Answer::Stats(state.counts(), state.group_figures()))),
         };
         let ticket = self.host.journal().barrier(RoomName::Streams);
-        let effect = Effect { shown: None, actions: Vec::new(), answer: Some((to, answer)) };
+        let answer = Some((to, answer));
+        let effect = Effect { shown: None, actions: Vec::new(), answer, bulk: 0 };
         self.releases.push(ticket, effect);
     }
 
@@ -753,6 +790,11 @@ fn asked_again(command: Command) -> Question {
 fn partitions_weight(partitions: u32, bounds: &Bounds) -> usize {
     const EACH: usize = 64;
     EACH.saturating_mul((partitions as usize).min(bounds.partitions_max))
+}
+
+/// Whether a question is about so many bytes that it should let others pass.
+fn is_bulk(question: &Question) -> bool {
+    matches!(question, Question::Produce(produce) if weight(produce) >= BULK_BYTES)
 }
 
 /// What storing messages takes, about.

@@ -38,7 +38,11 @@ fn message(payload: &'static str) -> Message {
 }
 
 fn produce(bench: &Bench, topic: &str, message: Message) -> Producing {
-    let produce = Produce { topic: name(topic), producer: None, messages: vec![message] };
+    produce_all(bench, topic, vec![message])
+}
+
+fn produce_all(bench: &Bench, topic: &str, messages: Vec<Message>) -> Producing {
+    let produce = Produce { topic: name(topic), producer: None, messages };
     let room = bench.room.clone();
     tokio::spawn(async move { room.produce(produce).await })
 }
@@ -171,5 +175,27 @@ async fn those_that_wait_are_refused_when_a_stop_is_announced() {
     assert!(began.elapsed() < FULL_MAX / 10, "{:?}", began.elapsed());
     bench.journal.set_full(false);
     produce(&bench, "kept", message("fits")).await.unwrap().unwrap();
+    bench.work.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_message_does_not_wait_behind_all_the_bulk_that_is_sent() {
+    let bench = Bench::start().await;
+    bench.room.create(topic("kept")).await.unwrap();
+    let bulk = || vec![Message { payload: vec![7; 400 << 10].into(), ..Message::default() }; 3];
+    bench.journal.pause();
+    let mut large: Vec<_> = (0..4).map(|_| produce_all(&bench, "kept", bulk())).collect();
+    bench.journal.has_appended(2).await;
+    let small = produce(&bench, "kept", message("small"));
+    bench.journal.has_appended(3).await;
+    assert!(!small.is_finished(), "nothing is on disk yet");
+
+    bench.journal.go_on();
+    assert_eq!(offset(&small.await.unwrap().unwrap()), 6, "it passed those that waited");
+    let mut places = Vec::new();
+    for one in large.drain(..) {
+        places.push(offset(&one.await.unwrap().unwrap()));
+    }
+    assert_eq!(places, [0, 3, 7, 10], "which are taken in the order they came");
     bench.work.stop().await;
 }
