@@ -32,6 +32,7 @@ mod json;
 mod nearest;
 pub mod problem;
 mod query;
+mod seldom;
 mod speech;
 mod stamp;
 mod stream;

@@ -41,6 +41,7 @@ use tower::Service as _;
 use super::alarm::Alarms;
 use super::correlation::{REQUEST_ID, RequestId};
 use super::front::Door;
+use super::seldom::Seldom;
 use super::{Limits, direct};
 
 /// How long a connection that was idle for too long may take to end.
@@ -87,15 +88,26 @@ where
     let mut stopping = false;
     let mut leaving = false;
     loop {
-        tokio::select! {
+        // Neither of these says anything while requests come and go.
+        let aside = pin!(async move {
+            tokio::select! {
+                biased;
+                () = stop.cancelled(), if !stopping => Aside::Stop,
+                () = sleep_until(check) => Aside::Check,
+            }
+        });
+        let aside = tokio::select! {
             biased;
             // A client that breaks off is nobody's fault here.
             _ = connection.as_mut() => return if leaving { End::Silent } else { End::Closed },
-            () = stop.cancelled(), if !stopping => {
+            aside = Seldom::new(aside) => aside,
+        };
+        match aside {
+            Aside::Stop => {
                 stopping = true;
                 connection.as_mut().graceful_shutdown();
             }
-            () = sleep_until(check) => match activity.silence.verdict(activity.now(), limits) {
+            Aside::Check => match activity.silence.verdict(activity.now(), limits) {
                 Verdict::Wait(until) => check = activity.at(until),
                 Verdict::Idle if !leaving => {
                     leaving = true;
@@ -106,6 +118,14 @@ where
             },
         }
     }
+}
+
+/// What interrupts a connection.
+enum Aside {
+    /// It is to stop.
+    Stop,
+    /// Its silence is to be looked at.
+    Check,
 }
 
 fn builder() -> auto::Builder<TokioExecutor> {

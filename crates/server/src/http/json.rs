@@ -168,7 +168,11 @@ where
     }
 }
 
-/// All of a body. One that comes in one piece is not copied.
+/// A body of fewer bytes is copied: it is a piece of what its connection reads into, and whoever
+/// keeps the one keeps the other, so that the connection has to make a new one for every request.
+const COPIED_BYTES: usize = 4 << 10;
+
+/// All of a body. A large one that comes in one piece is not copied.
 async fn whole<B: hyper::body::Body<Data = Bytes>>(body: B) -> Result<Bytes, B::Error> {
     let mut body = pin!(body);
     let mut first = Bytes::new();
@@ -177,7 +181,8 @@ async fn whole<B: hyper::body::Body<Data = Bytes>>(body: B) -> Result<Bytes, B::
         if first.is_empty() {
             first = data;
             if body.is_end_stream() {
-                return Ok(first);
+                let is_small = first.len() < COPIED_BYTES;
+                return Ok(if is_small { Bytes::copy_from_slice(&first) } else { first });
             }
             continue;
         }

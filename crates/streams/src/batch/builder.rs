@@ -20,10 +20,10 @@ pub struct Builder {
 
 impl Builder {
     /// A batch that begins at this offset and whose records all have this timestamp, cut to
-    /// milliseconds as Kafka has them. `bytes` is about how large it gets.
+    /// milliseconds as Kafka has them. `bytes` is about how large its records get.
     #[must_use]
     pub fn new(base: u64, timestamp: Wall, bytes: usize) -> Self {
-        let mut out = Vec::with_capacity(bytes.max(HEAD_BYTES));
+        let mut out = Vec::with_capacity(bytes.saturating_add(HEAD_BYTES));
         out.resize(HEAD_BYTES, 0);
         Self { out, base, millis: timestamp.0.div_euclid(1_000), count: 0 }
     }
