@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderMap, Method};
+use axum::http::{HeaderMap, HeaderName, Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
@@ -27,7 +27,11 @@ use super::{App, Limits, direct};
 use crate::telemetry::{Counted, RequestLabels};
 
 /// Headers that proxies add.
-const PROXY_HEADERS: [&str; 3] = ["x-forwarded-for", "forwarded", "x-real-ip"];
+static PROXY_HEADERS: [HeaderName; 3] = [
+    HeaderName::from_static("x-forwarded-for"),
+    header::FORWARDED,
+    HeaderName::from_static("x-real-ip"),
+];
 
 /// What every handler can reach. Cheap to clone: every request does.
 #[derive(Clone, Debug)]
@@ -75,6 +79,11 @@ impl Deref for Door {
 /// When an answer must be there.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Deadline(pub(super) Instant);
+
+/// How long an answer was allowed to wait for something to happen: so much longer it takes before it
+/// is slow.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MayWait(pub(super) Duration);
 
 /// Templates of paths, as labels of metrics: whatever clients ask for, there are no others.
 #[derive(Debug)]
@@ -179,12 +188,13 @@ impl Passage {
             response.headers_mut().insert(TRACERESPONSE, trace.response(app.ids.draw()));
         }
         let took = self.begun.elapsed();
-        self.say(route, response.status().as_u16(), took);
+        let patience = response.extensions_mut().remove::<MayWait>();
+        let is_slow = is_slow(took, self.limits.slow, patience);
+        self.say(route, response.status().as_u16(), took, is_slow);
         (response, took)
     }
 
-    fn say(&self, route: &str, status: u16, took: Duration) {
-        let is_slow = took > self.limits.slow;
+    fn say(&self, route: &str, status: u16, took: Duration, is_slow: bool) {
         if self.path.is_none() && !is_slow {
             return;
         }
@@ -211,6 +221,11 @@ impl Passage {
     }
 }
 
+fn is_slow(took: Duration, slow: Duration, patience: Option<MayWait>) -> bool {
+    let MayWait(patience) = patience.unwrap_or(MayWait(Duration::ZERO));
+    took > slow.saturating_add(patience)
+}
+
 /// Runs a future to its end; none if it panicked. What it said is logged by the hook of panics.
 pub(super) async fn caught<F: Future>(future: F) -> Option<F::Output> {
     let mut future = pin!(future);
@@ -227,7 +242,7 @@ pub(super) async fn caught<F: Future>(future: F) -> Option<F::Output> {
 
 /// Remembers that a proxy stands before a server that trusts everybody who reaches it.
 fn note_proxy(app: &App, headers: &HeaderMap) {
-    if !app.auth && PROXY_HEADERS.iter().any(|name| headers.contains_key(*name)) {
+    if !app.auth && PROXY_HEADERS.iter().any(|name| headers.contains_key(name)) {
         let before = app.metrics.http().proxied.inc();
         if before == 0 {
             tracing::warn!(
@@ -253,7 +268,7 @@ fn method_label(method: &Method) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use super::{Door, Routes, front};
+    use super::{Door, MayWait, Routes, front, is_slow};
     use crate::http::App;
     use crate::runtime::Readiness;
     use crate::settings::Settings;
@@ -270,6 +285,15 @@ mod tests {
     use std::time::Duration;
     use tokio_util::sync::CancellationToken;
     use tower::ServiceExt as _;
+
+    #[test]
+    fn whoever_asked_to_wait_is_not_slow_because_he_waited() {
+        let seconds = Duration::from_secs;
+        assert!(is_slow(seconds(2), seconds(1), None));
+        assert!(!is_slow(seconds(1), seconds(1), None));
+        assert!(!is_slow(seconds(31), seconds(1), Some(MayWait(seconds(30)))));
+        assert!(is_slow(seconds(32), seconds(1), Some(MayWait(seconds(30)))));
+    }
 
     #[test]
     fn whatever_is_asked_for_the_labels_are_a_closed_set() {

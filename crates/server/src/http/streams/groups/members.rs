@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use axum::Extension;
 use axum::extract::Path;
 use axum::extract::rejection::PathRejection;
 use axum::http::StatusCode;
@@ -12,6 +13,7 @@ use utoipa::ToSchema;
 use super::place::Place;
 use super::wire::{AssignedBody, millis};
 use crate::http::access::Streams;
+use crate::http::front::MayWait;
 use crate::http::json::V1;
 use crate::http::problem::Problem;
 use crate::http::query::Query;
@@ -167,15 +169,17 @@ pub(in crate::http) async fn heartbeat(
     path: Result<Path<(String, String)>, PathRejection>,
     query: Query,
     Given(heartbeat): Given<HeartbeatBody>,
-) -> Result<Answer<BeatBody>, Problem> {
+) -> Result<(Extension<MayWait>, Answer<BeatBody>), Problem> {
     query.known(&[])?;
     let (group, member) = streams.member(path)?;
+    let may_wait = Extension(MayWait(patience(&streams)));
     let waiting = (patience(&streams), &streams.door.stop);
     let beat = streams.room.heartbeat(group, member, heartbeat.generation, waiting).await;
     let beat = beat.map_err(|error| streams.refuse(error))?;
     let assignment = beat.assignment.into_iter().map(Into::into).collect();
     let (generation, changed) = (beat.generation, beat.changed);
-    Ok(Answer::ok(format, BeatBody { version: V1, generation, assignment, changed }))
+    let body = BeatBody { version: V1, generation, assignment, changed };
+    Ok((may_wait, Answer::ok(format, body)))
 }
 
 /// Leaves a group. What the member holds is free at once.

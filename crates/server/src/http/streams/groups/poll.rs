@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use axum::Extension;
 use axum::extract::Path;
 use axum::extract::rejection::PathRejection;
 use axum::response::Response;
@@ -13,6 +14,7 @@ use utoipa::ToSchema;
 use super::members::patience;
 use super::outgoing::{polled_json, polled_msgpack};
 use crate::http::access::Streams;
+use crate::http::front::MayWait;
 use crate::http::json::V1;
 use crate::http::problem::Problem;
 use crate::http::query::Query;
@@ -127,7 +129,7 @@ pub(in crate::http) async fn poll(
     path: Result<Path<(String, String)>, PathRejection>,
     query: Query,
     Given(poll): Given<PollBody>,
-) -> Result<Response, Problem> {
+) -> Result<(Extension<MayWait>, Response), Problem> {
     query.known(&[])?;
     let (group, member) = streams.member(path)?;
     let max_messages = within("maxMessages", poll.max_messages, MESSAGES, MESSAGES_MAX)?;
@@ -145,10 +147,13 @@ pub(in crate::http) async fn poll(
     let counted = polled.batches.iter().map(|batch| (batch.handed.attempt, batch.handed.count));
     streams.door.app.metrics.streams().delivered(counted);
     let bytes = polled.permit.as_ref().map_or(0, tokio::sync::OwnedSemaphorePermit::num_permits);
-    if bytes <= WRITE_HERE_BYTES {
-        return Ok(write(polled, format));
-    }
-    spawn_blocking(move || write(polled, format)).await.map_err(|_| Problem::panicked())
+    let response = if bytes <= WRITE_HERE_BYTES {
+        write(polled, format)
+    } else {
+        let writing = spawn_blocking(move || write(polled, format)).await;
+        writing.map_err(|_| Problem::panicked())?
+    };
+    Ok((Extension(MayWait(wait)), response))
 }
 
 fn write(polled: Polled, format: Format) -> Response {
