@@ -19,6 +19,10 @@ use crate::doctor::{files_needed, holder};
 use crate::exit::{Exit, Failure};
 use crate::terminal::Terminal;
 
+/// Threads that wait for disks or go through large bodies. Each keeps some megabytes for the next
+/// one, so there are not more than can be of use.
+const BLOCKING_THREADS_MAX: usize = 16;
+
 /// Runs the server until it is told to stop.
 pub(super) fn run(context: Context<'_>, args: ServeArgs) -> Result<(), Failure> {
     let mut flags = args.config.flags();
@@ -56,7 +60,10 @@ pub(super) fn run(context: Context<'_>, args: ServeArgs) -> Result<(), Failure> 
         }),
         ..Hooks::none()
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .max_blocking_threads(BLOCKING_THREADS_MAX)
+        .enable_all()
+        .build();
     let runtime = runtime.map_err(|error| {
         Failure::new(Exit::Failed, format!("no threads can be started: {error}"))
     })?;

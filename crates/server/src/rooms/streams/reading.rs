@@ -16,7 +16,7 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
 /// Reads at once. Each has a thread and what it reads in memory.
-const READS_MAX: usize = 16;
+const READS_MAX: usize = 8;
 
 /// Bytes looked at in one read at most, give or take a batch.
 const LOOKED_AT_MAX: usize = 16 << 20;
