@@ -90,7 +90,7 @@ fn of(flags: GroupFlags) -> Result<GroupSettings, Failure> {
 }
 
 async fn list(client: &Client, terminal: &Terminal, limit: Option<u64>) -> Result<(), Failure> {
-    let mut list = terminal.list(&["name", "topics", "ordering", "attempts"]);
+    let mut list = terminal.list(&["name", "topics", "ordering", "attempts", "members", "lag"]);
     let mut left = limit.unwrap_or(u64::MAX);
     let mut after: Option<String> = None;
     loop {
@@ -102,6 +102,8 @@ async fn list(client: &Client, terminal: &Terminal, limit: Option<u64>) -> Resul
                 group.topics.join(","),
                 word(group.ordering),
                 number(group.max_attempts.map(u64::from)),
+                number(group.member_count),
+                number(group.lag),
             ];
             list.row(&cells, group)?;
             left = left.saturating_sub(1);

@@ -269,14 +269,8 @@ impl State {
     pub fn group_view(&self, name: &GroupName, sight: &Sight, now: Now) -> Option<GroupView> {
         let group = self.group(name).filter(|_| sight.sees(name.as_str()))?;
         let members = self.members(group.id)?;
-        let mut topics: Vec<&TopicName> = group.settings.topics.iter().collect();
-        topics.extend(members.members.values().flat_map(|member| member.reads(group)));
-        topics.sort();
-        topics.dedup();
-        let topics = topics.into_iter().filter(|topic| sight.sees(topic.as_str()));
-        let topics = topics.filter_map(|topic| self.topic(topic));
-        let partitions: Vec<PartitionView> = topics
-            .flat_map(manage::partitions)
+        let partitions: Vec<PartitionView> = self
+            .partitions_read(group, members, sight)
             .filter_map(|partition| self.partition_view(group, members, partition, now))
             .collect();
         let sum = |count: fn(&PartitionView) -> u64| partitions.iter().map(count).sum();
@@ -292,6 +286,41 @@ impl State {
         })
     }
 
+    /// How many messages a group has still to finish, in topics that are in sight.
+    #[must_use]
+    pub fn group_lag(&self, group: &Group, sight: &Sight) -> u64 {
+        let Some(members) = self.members(group.id) else { return 0 };
+        let partitions = self.partitions_read(group, members, sight);
+        let lag = |partition| self.reach(group, partition).lag();
+        partitions.map(lag).fold(0, u64::saturating_add)
+    }
+
+    /// What members of a group read, or would.
+    fn partitions_read<'a>(
+        &'a self,
+        group: &'a Group,
+        members: &'a Members,
+        sight: &'a Sight,
+    ) -> impl Iterator<Item = PartitionId> {
+        let mut topics: Vec<&TopicName> = group.settings.topics.iter().collect();
+        topics.extend(members.members.values().flat_map(|member| member.reads(group)));
+        topics.sort();
+        topics.dedup();
+        let topics = topics.into_iter().filter(|topic| sight.sees(topic.as_str()));
+        topics.filter_map(|topic| self.topic(topic)).flat_map(manage::partitions)
+    }
+
+    fn reach(&self, group: &Group, partition: PartitionId) -> Reach<'_> {
+        let position = self.position(group.id, partition);
+        let kept = self.partition(partition).copied().unwrap_or_default();
+        let counts = position.map(Counts::of).unwrap_or_default();
+        let next = position.map_or(0, Position::next);
+        let end = kept.end.max(next);
+        // What is not kept any more will not be read.
+        let unseen = end - next.max(kept.start).min(end);
+        Reach { position, counts, end, unseen }
+    }
+
     fn partition_view(
         &self,
         group: &Group,
@@ -300,26 +329,23 @@ impl State {
         now: Now,
     ) -> Option<PartitionView> {
         let topic = self.topic_by_id(partition.topic)?.name.clone();
+        let reach = self.reach(group, partition);
         let none = Position::default();
-        let position = self.position(group.id, partition).unwrap_or(&none);
-        let kept = self.partition(partition).copied().unwrap_or_default();
-        let counts = Counts::of(position);
-        let end = kept.end.max(position.next());
-        // What is not kept any more will not be read.
-        let unseen = end - position.next().max(kept.start).min(end);
+        let position = reach.position.unwrap_or(&none);
+        let (lag, Reach { counts, end, unseen, .. }) = (reach.lag(), &reach);
         Some(PartitionView {
             topic,
             partition,
             committed: position.start(),
             next: position.next(),
-            end,
-            lag: unseen + counts.processing + counts.waiting + counts.fresh,
+            end: *end,
+            lag,
             processing: counts.processing,
             waiting: counts.waiting,
             dead: position.dead_count(),
             lost: position.lost(),
             owner: members.owner(partition),
-            blocked_by: blocked_by(group, members, position, &counts, unseen, now),
+            blocked_by: blocked_by(group, members, position, counts, *unseen, now),
         })
     }
 }
@@ -334,6 +360,24 @@ fn member_views(members: &Members, now: Now) -> Vec<MemberView> {
         assigned: member.assigned.clone(),
     };
     members.members.iter().map(view).collect()
+}
+
+/// How far a group is in a partition.
+struct Reach<'a> {
+    /// None if it has not begun.
+    position: Option<&'a Position>,
+    counts: Counts,
+    /// Behind the last message.
+    end: u64,
+    /// Messages that were never looked at.
+    unseen: u64,
+}
+
+impl Reach<'_> {
+    fn lag(&self) -> u64 {
+        let Counts { processing, waiting, fresh, .. } = self.counts;
+        self.unseen + processing + waiting + fresh
+    }
 }
 
 /// How many messages between start and next are what.

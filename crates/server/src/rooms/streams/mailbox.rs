@@ -191,6 +191,8 @@ pub struct GroupListed {
     pub generation: u64,
     /// How many members it has.
     pub members: usize,
+    /// Messages it has still to finish, in topics that are in sight.
+    pub lag: u64,
 }
 
 /// What is to become of a topic's settings. What is none stays.

@@ -155,6 +155,9 @@ pub struct Group {
     /// Counts changes of who has which partition.
     #[serde(default)]
     pub generation: u64,
+    /// How many consume.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub member_count: Option<u64>,
     /// Messages that are not done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lag: Option<u64>,

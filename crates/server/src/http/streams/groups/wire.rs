@@ -378,9 +378,9 @@ impl GroupBody {
 
     /// A group of a list.
     pub(super) fn listed(listed: GroupListed, sight: &Sight) -> Self {
-        let GroupListed { group, generation, members } = listed;
-        let member_count = Some(members as u64);
-        Self { generation: Some(generation), member_count, ..Self::of(group, sight) }
+        let GroupListed { group, generation, members, lag } = listed;
+        let (generation, member_count) = (Some(generation), Some(members as u64));
+        Self { generation, member_count, lag: Some(lag), ..Self::of(group, sight) }
     }
 
     /// A group with all that is known of it.

@@ -246,6 +246,7 @@ pub(super) fn list(
             group: group.clone(),
             generation: members.map_or(0, |members| members.generation),
             members: members.map_or(0, |members| members.members.len()),
+            lag: state.group_lag(group, sight),
         }
     });
     let listed = listed.collect();
