@@ -6,13 +6,16 @@
 //!  batches     a thousand messages a request, 1 KiB and 100 B, for seconds; single ones beside them
 //!  sustained   the same for a minute
 //!  fetch       raw batches, MessagePack
+//!  groups      how soon messages are handed over, and how many with leases and commits
 //!  partitions  keyed batches over 1, 64, 1,000 and 10,000 partitions
 //!  backlog     start with gigabytes behind it; oldest and newest read
 //!  peers       NATS and Redis, by the same client
 //! ```
 
+mod groups;
 mod http;
 mod load;
+mod packed;
 mod peers;
 
 use std::fs;
@@ -71,6 +74,8 @@ pub enum Part {
     Sustained,
     /// Reading.
     Fetch,
+    /// Consuming.
+    Groups,
     /// Many partitions.
     Partitions,
     /// Gigabytes.
@@ -131,6 +136,9 @@ pub fn run(plan: &Plan, program: &Path, talk: &dyn Fn(&str)) -> Result<Report, F
     }
     if plan.has(Part::Fetch) {
         run.fetch()?;
+    }
+    if plan.has(Part::Groups) {
+        run.groups()?;
     }
     if plan.has(Part::Partitions) {
         for partitions in &plan.partitions {
