@@ -269,3 +269,92 @@ fn one_flipped_bit_in_a_segment_costs_one_batch() {
     assert_eq!(page, json!({"start": 0, "end": 61, "corrupt": [{"from": 0, "to": 39}]}));
     served.stop().unwrap();
 }
+
+/// Messages a member is handed, each with partition, offset and attempt, until it has so many.
+fn handed(http: &mut Http, group: &str, member: &str, count: usize) -> Vec<String> {
+    let path = format!("/v1/streams/groups/{group}/members/{member}/poll");
+    let mut found = Vec::new();
+    while found.len() < count {
+        let poll = json!({"version": 1, "maxMessages": 100, "waitMs": 20_000});
+        let answer = ask(http, "POST", &path, Some(&poll));
+        for batch in answer["batches"].as_array().unwrap() {
+            let base = batch["baseOffset"].as_u64().unwrap();
+            for (offset, message) in (base..).zip(batch["messages"].as_array().unwrap()) {
+                let (partition, attempt) = (&batch["partition"], &batch["attempt"]);
+                found.push(format!("{partition}/{offset} {attempt} {}", message["payload"]));
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn groups_of_the_version_that_brought_them_are_there_and_go_on() {
+    let place = Place::temporary().expect("the temporary directory takes files");
+    let lair = copied("3-groups", &place);
+    let served = Served::start(&lair).unwrap();
+    let mut http = Http::connect(served.http, PATIENCE).unwrap();
+    let groups = ask(&mut http, "GET", "/v1/streams/groups", None);
+    let line = |group: &Value| {
+        let settings = ["topics", "start", "ordering", "maxAttempts", "leaseMs", "deadLetter"];
+        format!(
+            "{} {}",
+            group["name"],
+            settings.map(|setting| group[setting].to_string()).join(" ")
+        )
+    };
+    let lines: Vec<String> = groups["groups"].as_array().unwrap().iter().map(line).collect();
+    let expected = [
+        r#""auditing" ["orders","filler"] "latest" "none" 5 30000 "auditing.dead""#,
+        r#""billing" ["orders"] "earliest" "key" 2 60000 "billing.dead""#,
+        r#""late" ["orders"] "earliest" "key" 5 30000 "late.dead""#,
+    ];
+    assert_eq!(lines, expected);
+
+    let status = |http: &mut Http, partition: u32, offset: u64| {
+        let path = format!(
+            "/v1/streams/groups/billing/status?topic=orders&partition={partition}&offset={offset}"
+        );
+        ask(http, "GET", &path, None)
+    };
+    for (partition, offset, expected) in [
+        (0, 1, "processed"),
+        (0, 2, "dead"),
+        (0, 3, "processed"),
+        (1, 0, "processed"),
+        (1, 5, "processed"),
+    ] {
+        let found = status(&mut http, partition, offset);
+        assert_eq!(found["status"], expected, "{partition}/{offset}: {found}");
+    }
+    assert_eq!(
+        status(&mut http, 0, 2)["letter"],
+        json!({"topic": "billing.dead", "partition": 0, "offset": 0})
+    );
+    let dead = ask(&mut http, "GET", "/v1/streams/groups/billing/dead", None);
+    let letter = &dead["letters"][0];
+    assert_eq!((&letter["error"], &letter["replayed"]), (&json!("no such customer"), &json!(true)));
+    let again = json!({"version": 1, "all": true});
+    let replayed = ask(&mut http, "POST", "/v1/streams/groups/billing/dead/replay", Some(&again));
+    assert_eq!((&replayed["replayed"], &replayed["already"]), (&json!(0), &json!(1)));
+
+    // Whoever had them has been silent for long: the rest is handed to the next who comes.
+    let join = json!({"version": 1, "client": "new"});
+    let joined = ask(&mut http, "POST", "/v1/streams/groups/billing/members", Some(&join));
+    let member = joined["member"].as_str().unwrap();
+    let expected = [
+        r#"0/4 2 "order 0.4""#,
+        r#"0/5 2 "order 0.5""#,
+        r#"0/6 1 "order 0.2""#,
+        r#"1/1 2 "order 1.1""#,
+        r#"1/2 2 "order 1.2""#,
+        r#"1/6 1 "behind the checkpoint""#,
+    ];
+    assert_eq!(handed(&mut http, "billing", member, expected.len()), expected);
+    let joined = ask(&mut http, "POST", "/v1/streams/groups/late/members", Some(&join));
+    let member = joined["member"].as_str().unwrap();
+    let all = handed(&mut http, "late", member, 13);
+    assert_eq!(all.len(), 13, "the letter that was replayed is for `billing` alone: {all:?}");
+    served.stop().unwrap();
+}
