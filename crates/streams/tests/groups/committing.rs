@@ -41,6 +41,32 @@ fn a_range_of_which_only_a_part_counts_is_answered_in_parts() {
     assert_eq!(world.commit(member, vec![huge]).len(), 2, "however far it reaches");
 }
 
+/// The sweeper's letter was taken for the member's own answer: `done` was said of a message that is
+/// dead, and what a commit in one piece had to produce for it was stored.
+#[test]
+fn a_commit_for_what_died_when_its_lease_was_over_finishes_nothing() {
+    let mut world = World::like(1, |settings| settings.max_attempts = 1);
+    world.topic("answers", 1);
+    world.fill(0, 2);
+    let member = world.join();
+    let batch = world.poll(member, 2)[0];
+    world.pass(Span::from_secs(30));
+    assert_eq!(world.sweep(), (0, 0, 2));
+    let mut verdict = world.verdict(0, 0, 1, VerdictStatus::Ok);
+    verdict.lease = Some(batch.lease);
+    let results = world.commit(member, vec![verdict.clone()]);
+    assert_eq!(results[0].outcome, CommitOutcome::Fenced);
+    let answer = Produce {
+        topic: name("answers"),
+        producer: Some((ProducerId(7), 0)),
+        messages: vec![message("done")],
+    };
+    let refused = world.refused(committing(member, vec![verdict], vec![answer]));
+    assert!(matches!(refused, Refusal::Group(GroupRefusal::Fenced { .. })), "{refused:?}");
+    assert_eq!(world.records("answers").len(), 0);
+    assert_eq!(world.records("work.dead").len(), 2);
+}
+
 #[test]
 fn a_lease_that_is_named_must_be_the_one() {
     let mut world = World::with(1);
