@@ -1,13 +1,13 @@
 //! How it went: leases, fencing, retries, letters, and messages stored with a commit.
 
 use handoff_streams::groups::{
-    CommitOutcome, GroupCommand, GroupRefusal, GroupReply, Letter, MessageStatus, ReplayOutcome,
-    VerdictStatus,
+    CommitOutcome, GroupCommand, GroupRefusal, GroupReply, Join, Letter, MessageStatus,
+    ReplayOutcome, VerdictStatus,
 };
 use handoff_streams::{Command, Message, Place, Produce, ProducerId, Refusal, Status};
 use handoff_types::{Machine, Span};
 
-use crate::world::{BOUNDS, World, committing, lease, name, shape, work};
+use crate::world::{BOUNDS, World, committing, joining, lease, name, shape, work};
 
 fn message(text: &str) -> Message {
     Message { payload: text.to_owned().into(), partition: Some(0), ..Message::default() }
@@ -65,6 +65,29 @@ fn a_commit_for_what_died_when_its_lease_was_over_finishes_nothing() {
     assert!(matches!(refused, Refusal::Group(GroupRefusal::Fenced { .. })), "{refused:?}");
     assert_eq!(world.records("answers").len(), 0);
     assert_eq!(world.records("work.dead").len(), 2);
+}
+
+/// Once nobody read a topic any more, letters from it said its number where its name belongs, and
+/// could not be replayed.
+#[test]
+fn a_letter_says_where_it_is_from_when_nobody_reads_there_any_more() {
+    let mut world = World::like(1, |settings| settings.max_attempts = 1);
+    world.topic("other", 1);
+    let produce = Produce { topic: name("other"), producer: None, messages: vec![message("x")] };
+    world.apply(&Command::Produce { produce, bounds: BOUNDS });
+    let (reads, soon) = (vec![name("other")], Span::from_secs(10));
+    let silent = world.join_as(&Join { topics: reads, session: soon, ..joining() }).0;
+    assert_eq!(world.poll(silent, 1).len(), 1);
+    world.join();
+    world.pass(soon);
+    // Its holder goes first, the message when it was read.
+    let due = world.state.due(&work(), world.now);
+    let (group, bodies) = (work(), Vec::new());
+    world.group(GroupCommand::Sweep { group, due, bodies, bounds: BOUNDS });
+    assert_eq!(world.view().members.len(), 1);
+    assert_eq!(world.sweep(), (0, 0, 1));
+    let letter = Letter::of(&world.records("work.dead")[0]).unwrap();
+    assert_eq!((letter.topic, letter.message.payload), (name("other"), "x".into()));
 }
 
 #[test]
