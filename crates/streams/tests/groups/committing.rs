@@ -7,7 +7,7 @@ use handoff_streams::groups::{
 use handoff_streams::{Command, Message, Place, Produce, ProducerId, Refusal, Status};
 use handoff_types::{Machine, Span};
 
-use crate::world::{BOUNDS, World, committing, joining, lease, name, shape, work};
+use crate::world::{BOUNDS, SESSION, World, committing, joining, lease, name, shape, work};
 
 fn message(text: &str) -> Message {
     Message { payload: text.to_owned().into(), partition: Some(0), ..Message::default() }
@@ -65,6 +65,34 @@ fn a_commit_for_what_died_when_its_lease_was_over_finishes_nothing() {
     assert!(matches!(refused, Refusal::Group(GroupRefusal::Fenced { .. })), "{refused:?}");
     assert_eq!(world.records("answers").len(), 0);
     assert_eq!(world.records("work.dead").len(), 2);
+}
+
+/// Whoever was gone could go on holding messages, and was told so; they were taken from it all the
+/// same by the next sweep.
+#[test]
+fn whoever_was_silent_for_too_long_cannot_hold_messages_any_longer() {
+    let mut world = World::like(1, |settings| settings.max_attempts = 1);
+    world.fill(0, 2);
+    let member = world.join();
+    let lease = world.poll(member, 2)[0].lease;
+    let deadline = |world: &World| world.position(0).lease(lease).unwrap().deadline;
+    let until = deadline(&world);
+    world.pass(SESSION);
+    let extend = world.verdict(0, 0, 0, VerdictStatus::Extend);
+    let fenced = |world: &mut World| {
+        let answer = world.commit(member, vec![extend.clone()]);
+        assert_eq!(answer[0].outcome, CommitOutcome::Fenced);
+    };
+    fenced(&mut world);
+    assert_eq!(deadline(&world), until);
+    // Nobody read the messages, so they are still to be buried when their holder is gone.
+    let (group, due) = (work(), world.state.due(&work(), world.now));
+    let sweep = GroupCommand::Sweep { group, due, bodies: Vec::new(), bounds: BOUNDS };
+    assert!(matches!(world.group(sweep), GroupReply::Swept { more: true, dead: 0, .. }));
+    fenced(&mut world);
+    assert_eq!(deadline(&world), until);
+    assert_eq!(world.ok(member, 0, 0), [CommitOutcome::Late], "what is done is done");
+    assert_eq!(world.sweep(), (0, 0, 1));
 }
 
 /// Once nobody read a topic any more, letters from it said its number where its name belongs, and
