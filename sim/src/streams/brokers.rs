@@ -14,7 +14,7 @@
 //! What needs to see everything is not asked here: how many topics, producers and waiting messages
 //! there are in all. A tick does what is due among what its broker found or knows.
 
-mod shared;
+pub(crate) mod shared;
 
 use std::fmt;
 use std::future::Future;
