@@ -5,6 +5,7 @@ use crate::dice::Dice;
 use crate::driver::{Failure, World, drive};
 use crate::embedded::{self, Embedded};
 use crate::events::{self, Timed};
+use crate::groups::{self, Grouped};
 use crate::history::{History, Keep};
 use crate::room::Counter;
 use crate::store::ConflictingStore;
@@ -23,12 +24,23 @@ pub enum Scenario {
     Streams,
     /// Two brokers of streams over one store that conflicts.
     StreamsBrokers,
+    /// One server with consumer groups on embedded storage.
+    Groups,
+    /// Consumer groups at two brokers over one store that conflicts.
+    GroupsBrokers,
 }
 
 impl Scenario {
     /// Every one there is.
-    pub const ALL: [Self; 5] =
-        [Self::Brokers, Self::Embedded, Self::Events, Self::Streams, Self::StreamsBrokers];
+    pub const ALL: [Self; 7] = [
+        Self::Brokers,
+        Self::Embedded,
+        Self::Events,
+        Self::Streams,
+        Self::StreamsBrokers,
+        Self::Groups,
+        Self::GroupsBrokers,
+    ];
 
     /// Its name on the command line.
     #[must_use]
@@ -39,6 +51,8 @@ impl Scenario {
             Self::Events => "events",
             Self::Streams => "streams",
             Self::StreamsBrokers => "streams-brokers",
+            Self::Groups => "groups",
+            Self::GroupsBrokers => "groups-brokers",
         }
     }
 
@@ -51,6 +65,8 @@ impl Scenario {
             Self::Events => 500,
             Self::Streams => 500,
             Self::StreamsBrokers => 1_500,
+            Self::Groups => 500,
+            Self::GroupsBrokers => 1_500,
         }
     }
 
@@ -68,6 +84,10 @@ impl Scenario {
             Self::Streams => Box::new(Streamed::<streams::Sound>::new(dice)),
             Self::StreamsBrokers => {
                 Box::new(streams::brokers::Brokered::<handoff_streams::Streams>::new(dice))
+            }
+            Self::Groups => Box::new(Grouped::<groups::Sound>::new(dice)),
+            Self::GroupsBrokers => {
+                Box::new(groups::brokers::Brokered::<handoff_streams::Streams>::new(dice))
             }
         }
     }

@@ -22,7 +22,8 @@ use handoff_streams::{
 };
 use handoff_types::{Entropy, Machine, Now, Sight, Span};
 
-use self::asked::{Asked, Look, kind, why, words};
+use self::asked::{Asked, Look};
+pub(crate) use self::asked::{kind, why, words};
 use self::oracle::Oracle;
 pub use self::oracle::Violation;
 use self::workload::Workload;
@@ -256,27 +257,6 @@ impl<M: Persist + Rules + fmt::Debug + 'static> Flat<Streaming<M>> {
         self.send(&tick, site, history).map(drop)
     }
 
-    fn copy(&mut self, site: &mut Site, history: &mut History) -> Result<(), Fault> {
-        let Some(life) = &mut self.life else { return Ok(()) };
-        let entries = 1 + usize::try_from(site.dice.below(6)).unwrap_or(0);
-        let (what, words) = match life.host.bulk().copy(entries) {
-            Ok(copied) => ("bodies copied", copied.to_string()),
-            Err(error) => ("copy failed", error.to_string()),
-        };
-        site.note(what, &words, what == "copy failed", history)
-    }
-
-    fn sync(&mut self, site: &mut Site, history: &mut History) -> Result<(), Fault> {
-        let Some(life) = &mut self.life else { return Ok(()) };
-        match life.host.bulk().sync() {
-            Ok(()) => {
-                site.note("segments synced", "", false, history)?;
-                self.check_durable_bodies(site)
-            }
-            Err(error) => site.note("segments not synced", &error.to_string(), true, history),
-        }
-    }
-
     /// Reads a partition from somewhere, and at its end, where nothing may be yet.
     fn read(&mut self, site: &mut Site, history: &mut History) -> Result<(), Fault> {
         let Some(life) = &self.life else { return Ok(()) };
@@ -411,6 +391,11 @@ fn bytes_of(command: &Command, state: &State) -> u64 {
         }
         _ => 0,
     }
+}
+
+/// A hash of everything in a state.
+pub(crate) fn hash(state: &State) -> u64 {
+    Look::hash(state)
 }
 
 /// Counts what came of something that was asked.

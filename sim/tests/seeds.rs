@@ -16,6 +16,10 @@ const SEEDS_OF_STREAMS: Range<u64> = 0..30;
 
 const SEEDS_OF_STREAMS_BROKERS: Range<u64> = 0..40;
 
+const SEEDS_OF_GROUPS: Range<u64> = 0..24;
+
+const SEEDS_OF_GROUPS_BROKERS: Range<u64> = 0..60;
+
 fn all_seeds(scenario: Scenario, seeds: Range<u64>) -> Census {
     let mut census = Census::default();
     for seed in seeds {
@@ -468,4 +472,148 @@ fn two_brokers_of_streams_keep_every_promise_and_meet_everything_that_can_happen
         ),
     ];
     assert_eq!(missing.concat(), [], "never happened in {SEEDS_OF_STREAMS_BROKERS:?}");
+}
+
+/// Everything that can happen to consumers and what they read, wherever it is.
+const OF_GROUPS: &[(Kind, &[&str])] = &[
+    (
+        Kind::Acknowledged,
+        &[
+            "alter group",
+            "commit",
+            "commit and produce",
+            "create group",
+            "create topic",
+            "delete group",
+            "grow topic",
+            "heartbeat",
+            "join",
+            "leave",
+            "poll",
+            "produce",
+            "produce in sequence",
+            "replay",
+            "seek",
+            "sweep",
+            "tick",
+            "trim",
+        ],
+    ),
+    (Kind::Unknown, &["commit", "commit and produce", "join", "leave", "poll", "sweep"]),
+    (
+        Kind::Refusal,
+        &[
+            "backwards",
+            "fenced",
+            "group exists",
+            "member gone",
+            "no group",
+            "no topic",
+            "settings",
+            "topic exists",
+            "twice",
+        ],
+    ),
+    (
+        Kind::Performed,
+        &[
+            "came back",
+            "committed",
+            "committed late",
+            "fenced",
+            "handed out",
+            "handed out again",
+            "lease voided by a seek",
+            "member gone",
+            "not replayed",
+            "replayed",
+            "swept to death",
+            "topic for letters made",
+        ],
+    ),
+    (Kind::Injected, &["clock set back", "clock set forward"]),
+];
+
+#[test]
+fn a_server_with_groups_keeps_every_promise_through_everything_that_can_happen() {
+    let census = all_seeds(Scenario::Groups, SEEDS_OF_GROUPS);
+    let missing = [
+        missed(&census, OF_GROUPS),
+        missed(
+            &census,
+            &[
+                (Kind::Acknowledged, &["delete topic"]),
+                (Kind::Performed, &["had to be read"]),
+                (
+                    Kind::Injected,
+                    &[
+                        "a call of an opening fails",
+                        "a fault struck",
+                        "the disk is nearly full",
+                        "the machine sleeps",
+                        "the machine stops",
+                        "the machine stops in an opening",
+                    ],
+                ),
+                (
+                    Kind::Storage,
+                    &[
+                        "bodies copied",
+                        "checkpoint done",
+                        "commit stalled",
+                        "committed",
+                        "relieved",
+                        "segments synced",
+                        "segments trimmed",
+                    ],
+                ),
+                (
+                    Kind::Restart,
+                    &[
+                        "closed",
+                        "killed",
+                        "opening failed",
+                        "power cut",
+                        "power cut keeping nothing",
+                        "stopped in the middle",
+                        "unanswered commands survived",
+                    ],
+                ),
+            ],
+        ),
+    ];
+    assert_eq!(missing.concat(), [], "never happened in {SEEDS_OF_GROUPS:?}");
+}
+
+#[test]
+fn two_brokers_of_groups_keep_every_promise_and_meet_everything_that_can_happen() {
+    let census = all_seeds(Scenario::GroupsBrokers, SEEDS_OF_GROUPS_BROKERS);
+    let missing = [
+        missed(&census, OF_GROUPS),
+        missed(
+            &census,
+            &[
+                (Kind::Injected, &["time leaps"]),
+                (
+                    Kind::Broker,
+                    &[
+                        "answer lost",
+                        "commit delayed",
+                        "commit failed",
+                        "committed",
+                        "conflict for no reason",
+                        "could not load",
+                        "late commit in vain",
+                        "late commit made",
+                        "loaded",
+                        "loaded and locked",
+                        "met a conflict",
+                        "restarted",
+                        "waited for a lock",
+                    ],
+                ),
+            ],
+        ),
+    ];
+    assert_eq!(missing.concat(), [], "never happened in {SEEDS_OF_GROUPS_BROKERS:?}");
 }

@@ -282,6 +282,9 @@ pub fn decode_aggregate(bytes: &[u8]) -> Result<(Key, Aggregate, &[u8]), Undecod
                 bytes: front.number()?,
                 last: front.wall()?,
             };
+            if partition.start > partition.end {
+                return bad("a partition ends before it begins");
+            }
             (Key::Partition(id), Aggregate::Partition(partition))
         }
         4 => (Key::Producer(front.guid()?), Aggregate::Producer(front.producer(false)?)),

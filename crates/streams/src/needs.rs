@@ -116,11 +116,10 @@ fn of_tick(state: &State, limit: usize) -> Vec<Key> {
         keys.extend(known.removals(id, partition).map(|change| change.key()));
     }
     for id in state.forgotten_by(end).take(limit) {
-        keys.insert(Key::Producer(id));
-        let known = state.producer(id).into_iter().flat_map(|known| known.topics.iter().copied());
-        keys.extend(
-            [None].into_iter().chain(known.map(Some)).map(|topic| Key::Sequences(id, topic)),
-        );
+        keys.extend([Key::Producer(id), Key::Sequences(id, None)]);
+        for topic in state.producer(id).into_iter().flat_map(|known| &known.topics) {
+            keys.extend([Key::Sequences(id, Some(*topic)), first_partition(*topic)]);
+        }
     }
     keys.into_iter().collect()
 }

@@ -211,6 +211,29 @@ impl<T: Tenant> Flat<T> {
         if more { self.check_durable(site).map(drop) } else { Ok(()) }
     }
 
+    /// Some bodies go to segments.
+    pub(crate) fn copy(&mut self, site: &mut Site, history: &mut History) -> Result<(), Fault> {
+        let Some(life) = &mut self.life else { return Ok(()) };
+        let entries = 1 + usize::try_from(site.dice.below(6)).unwrap_or(0);
+        let (what, words) = match life.host.bulk().copy(entries) {
+            Ok(copied) => ("bodies copied", copied.to_string()),
+            Err(error) => ("copy failed", error.to_string()),
+        };
+        site.note(what, &words, what == "copy failed", history)
+    }
+
+    /// The segments become durable.
+    pub(crate) fn sync(&mut self, site: &mut Site, history: &mut History) -> Result<(), Fault> {
+        let Some(life) = &mut self.life else { return Ok(()) };
+        match life.host.bulk().sync() {
+            Ok(()) => {
+                site.note("segments synced", "", false, history)?;
+                self.check_durable_bodies(site)
+            }
+            Err(error) => site.note("segments not synced", &error.to_string(), true, history),
+        }
+    }
+
     /// Takes some steps of a checkpoint, or begins one.
     fn checkpoint(&mut self, site: &mut Site, history: &mut History) -> Result<(), Fault> {
         let steps = 1 + site.dice.below(20);

@@ -64,7 +64,7 @@ impl fmt::Write for Fnv {
 }
 
 /// A name for the kind of a command.
-pub(super) fn kind(command: &Command) -> &'static str {
+pub(crate) fn kind(command: &Command) -> &'static str {
     match command {
         Command::CreateTopic { .. } => "create topic",
         Command::AlterTopic { .. } => "alter topic",
@@ -81,7 +81,7 @@ pub(super) fn kind(command: &Command) -> &'static str {
 }
 
 /// A name for a refusal.
-pub(super) fn why(refusal: &Refusal) -> &'static str {
+pub(crate) fn why(refusal: &Refusal) -> &'static str {
     match refusal {
         Refusal::NoTopic(_) => "no topic",
         Refusal::TopicExists(_) => "topic exists",
@@ -101,7 +101,7 @@ pub(super) fn why(refusal: &Refusal) -> &'static str {
 }
 
 /// A command in words, without what is the same every time.
-pub(super) fn words(command: &Command) -> String {
+pub(crate) fn words(command: &Command) -> String {
     match command {
         Command::CreateTopic { topic, .. } => {
             let (name, partitions, settings) = (&topic.name, topic.partitions, topic.settings);

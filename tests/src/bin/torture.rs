@@ -94,7 +94,7 @@ fn programs() -> Result<PathBuf, String> {
 /// One data directory after the other until time is over, with simulated seeds between them.
 fn follow<H: Hunts>(
     arguments: &Arguments,
-    (room, scenario): (&str, Scenario),
+    (room, scenarios): (&str, &[Scenario]),
     begin: impl Fn(u64, &Path) -> H,
     mut seen: impl FnMut(&H),
 ) -> Result<Sum, String> {
@@ -124,7 +124,7 @@ fn follow<H: Hunts>(
         bag += hunt.bag();
         seen(&hunt);
         sum.directories += 1;
-        simulate(&mut simulated, &[scenario], over, &mut sum)?;
+        simulate(&mut simulated, scenarios, over, &mut sum)?;
         eprintln!("seed {seed}: {bag:?}, {} simulated seeds", sum.seeds);
         if clock() >= over {
             break;
@@ -149,7 +149,7 @@ fn followed(sum: &Sum) -> Summary {
 
 fn torture_events(arguments: &Arguments) -> Result<Summary, String> {
     let mut outcomes = reminders::Outcomes::default();
-    let sum = follow(arguments, ("events", Scenario::Events), reminders::Hunt::new, |hunt| {
+    let sum = follow(arguments, ("events", &[Scenario::Events]), reminders::Hunt::new, |hunt| {
         outcomes += hunt.outcomes();
     })?;
     let mut summary = followed(&sum);
@@ -167,7 +167,9 @@ fn torture_events(arguments: &Arguments) -> Result<Summary, String> {
 
 fn torture_streams(arguments: &Arguments) -> Result<Summary, String> {
     let mut outcomes = letters::Outcomes::default();
-    let sum = follow(arguments, ("streams", Scenario::Streams), letters::Hunt::new, |hunt| {
+    let worlds =
+        [Scenario::Streams, Scenario::StreamsBrokers, Scenario::Groups, Scenario::GroupsBrokers];
+    let sum = follow(arguments, ("streams", &worlds), letters::Hunt::new, |hunt| {
         outcomes += hunt.outcomes();
     })?;
     let mut summary = followed(&sum);

@@ -8,7 +8,7 @@ use super::change::GroupChange;
 use super::command::{Assigned, GroupBounds, GroupRefusal, GroupReply, Join};
 use super::manage::{find, made, opened};
 use super::membership::{Member, MemberId, Members};
-use super::settings::{Group, GroupName, GroupSettings, sorted};
+use super::settings::{Group, GroupName, GroupSettings, READS_LETTERS, sorted};
 use super::sweep::give_back;
 use crate::decide::Decided;
 use crate::{Change, Refusal, State, TopicName};
@@ -104,8 +104,7 @@ fn check(join: &Join, limits: &GroupBounds) -> Result<(), Refusal> {
 /// What a member reads that names these topics, or none.
 fn reads(state: &State, group: &Group, named: &[TopicName]) -> Result<Vec<TopicName>, Refusal> {
     if named.contains(&group.settings.dead_letter) {
-        let why = "a group does not read the topic its dead letters go to".to_owned();
-        return Err(GroupRefusal::Settings(why).into());
+        return Err(GroupRefusal::Settings(READS_LETTERS.to_owned()).into());
     }
     if let Some(missing) = named.iter().find(|name| state.topic(name).is_none()) {
         return Err(Refusal::NoTopic(missing.clone()));

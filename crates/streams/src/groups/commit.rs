@@ -4,6 +4,8 @@
 //!   back, whoever has the partition by now.
 //! * What does not count changes nothing. What is finished stays so, and the position never goes
 //!   back.
+//! * Whoever is gone, or was silent for too long, may still finish what nobody took from it, but not
+//!   hold it any longer.
 //! * A commit that was made and is said again is answered as the first time.
 //! * A message that is to be tried again takes back those behind it that were handed out with it and
 //!   have to wait for it, unless the same commit answers for them: they come again, in order, and
@@ -49,7 +51,8 @@ pub(crate) fn commit(
 ) -> Result<Decided, Refusal> {
     let (group, members) = find(state, ask.group)?;
     check(ask.results, ask.bounds)?;
-    let sorting = Sorting::of(state, group, members, ask.member, ask.results);
+    let alive = members.is_alive(ask.member, now.steady);
+    let sorting = Sorting::of(state, group, members, (ask.member, alive), ask.results);
     if !ask.produce.is_empty() {
         sorting.may_produce(ask.produce)?;
     }
@@ -80,8 +83,7 @@ pub(crate) fn commit(
     }
     let moved = steps.into_iter().filter(|(_, steps)| !steps.is_empty());
     changes.extend(moved.map(|(at, steps)| Change::Group(GroupChange::Moved(group.id, at, steps))));
-    let alive = |member: &&super::membership::Member| member.deadline > now.steady;
-    if let Some(member) = members.members.get(&ask.member).filter(alive) {
+    if let Some(member) = members.members.get(&ask.member).filter(|_| alive) {
         changes.extend(seen(group, ask.member, member, now).map(Change::Group));
     }
     let results = sorting.answers;
@@ -140,7 +142,7 @@ impl<'a> Sorting<'a> {
         state: &'a State,
         group: &'a Group,
         members: &Members,
-        member: MemberId,
+        (member, alive): (MemberId, bool),
         results: &'a [Verdict],
     ) -> Self {
         let mut sorting = Self {
@@ -159,7 +161,12 @@ impl<'a> Sorting<'a> {
             let assigned = own.is_some_and(|own| own.has(partition));
             let counts = if assigned { CommitOutcome::Done } else { CommitOutcome::Late };
             for (run, claim) in position.claims(member, verdict.lease, (verdict.from, verdict.to)) {
+                let renews = verdict.status == VerdictStatus::Extend;
                 let outcome = match claim {
+                    Claim::Held(..) if renews && !alive => {
+                        sorting.fenced.get_or_insert((partition, run));
+                        CommitOutcome::Fenced
+                    }
                     Claim::Held(lease, attempt) => {
                         sorting.count(verdict, run, lease, attempt);
                         counts
@@ -372,7 +379,8 @@ fn scratch(state: &State, group: &Group, produce: &[Produce], sorting: &Sorting<
 pub(crate) fn reads(state: &State, ask: &Ask<'_>) -> Reads {
     match find(state, ask.group) {
         Ok((group, members)) if check(ask.results, ask.bounds).is_ok() => {
-            let sorting = Sorting::of(state, group, members, ask.member, ask.results);
+            // Who is alive matters to nothing that dies.
+            let sorting = Sorting::of(state, group, members, (ask.member, true), ask.results);
             sorting.wanted(&Bodies::of(ask.bodies))
         }
         _ => Vec::new(),
@@ -385,7 +393,7 @@ pub(crate) fn needs(state: &State, group: &Group, ask: &Ask<'_>) -> Vec<Key> {
         ask.results.iter().map(|one| Key::Position(group.id, one.partition)).collect();
     keys.extend(ask.produce.iter().flat_map(|request| needs::of_produce(state, request)));
     if let Some(members) = state.members(group.id) {
-        let sorting = Sorting::of(state, group, members, ask.member, ask.results);
+        let sorting = Sorting::of(state, group, members, (ask.member, true), ask.results);
         keys.extend(funeral::needs(state, group, &sorting.dead_partitions()));
     }
     keys

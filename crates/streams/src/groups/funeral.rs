@@ -73,8 +73,11 @@ pub(crate) fn bury(
     }
     let Some(topic) = known.topic(name) else { return Err(Refusal::NoTopic(name.clone())) };
     let letter = |one: &Dying<'_>| {
+        let id = one.partition.topic;
         let death = Death {
-            topic: members.name_of(one.partition.topic),
+            // A topic that is gone is known by those who read it; one that nobody reads any more,
+            // by its name.
+            topic: known.name(id).or_else(|| members.name_of(id)),
             partition: one.partition,
             offset: one.offset,
             attempt: one.attempt,
@@ -116,6 +119,7 @@ pub(crate) fn needs(state: &State, group: &Group, partitions: &BTreeSet<Partitio
     }
     let name = &group.settings.dead_letter;
     let mut keys = vec![Key::Topic(name.clone())];
+    keys.extend(partitions.iter().map(|partition| Key::Name(partition.topic)));
     match state.topic(name) {
         None => keys.push(Key::Counters),
         Some(topic) => keys.extend(partitions.iter().map(|partition| {

@@ -6,7 +6,7 @@ use super::change::GroupChange;
 use super::command::{GroupBounds, GroupRefusal, GroupReply, Spot};
 use super::membership::Members;
 use super::position::Step;
-use super::settings::{Group, GroupId, GroupName, GroupSettings, sorted};
+use super::settings::{Group, GroupId, GroupName, GroupSettings, READS_LETTERS, sorted};
 use crate::decide::{Decided, answer};
 use crate::{Change, PartitionId, Refusal, State, Topic, TopicName};
 
@@ -39,6 +39,10 @@ pub(crate) fn alter(
 ) -> Result<Decided, Refusal> {
     let (group, members) = find(state, name)?;
     let settings = tidy(settings)?;
+    // Nor does a member that names its topics itself.
+    if members.members.values().any(|member| member.topics.contains(&settings.dead_letter)) {
+        return Err(GroupRefusal::Settings(READS_LETTERS.to_owned()).into());
+    }
     let altered = Group { settings: settings.clone(), ..group.clone() };
     if altered == *group {
         return Ok(answer(GroupReply::Altered(altered).into()));

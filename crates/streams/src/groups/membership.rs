@@ -110,6 +110,11 @@ impl Members {
         self.members.values().map(|member| member.deadline).min()
     }
 
+    /// Whether one is a member and was not silent for too long.
+    pub(crate) fn is_alive(&self, who: MemberId, now: Steady) -> bool {
+        self.members.get(&who).is_some_and(|member| member.deadline > now)
+    }
+
     /// Those that were silent for too long.
     pub(crate) fn silent(&self, now: Steady) -> impl Iterator<Item = MemberId> {
         self.members.iter().filter(move |(_, member)| member.deadline <= now).map(|(id, _)| *id)

@@ -111,6 +111,10 @@ fn extend(runs: &mut Vec<Run>, (first, last): Run) {
     }
 }
 
+fn is_leased(range: &Range) -> bool {
+    matches!(range.mark, Mark::Leased { .. })
+}
+
 /// What has to wait because of what lies before it.
 struct Gate {
     order: Order,
@@ -312,7 +316,7 @@ impl<'a> Choice<'a> {
                 return;
             }
             // What is lost holds nobody up.
-            if range.last < self.found.kept && !matches!(range.mark, Mark::Leased { .. }) {
+            if range.last < self.found.kept && !is_leased(range) {
                 continue;
             }
             let Mark::Waiting { until, attempt, .. } = range.mark else {
@@ -349,8 +353,12 @@ impl<'a> Choice<'a> {
     }
 
     fn choose_new(&mut self, budget: &mut Budget) {
-        let start =
-            self.position.start.max(if self.next > self.position.next { self.next } else { 0 });
+        // What retention took is passed by at once, but for what somebody holds of it.
+        let held = || self.position.ranges().find(|(_, range)| is_leased(range));
+        let start = match self.next > self.position.next {
+            true => held().map_or(self.next, |(first, _)| first),
+            false => self.position.start,
+        };
         let end = start.saturating_add(self.group.settings.in_flight_max.into());
         let mut next = self.next;
         let new = self.new;

@@ -508,7 +508,18 @@ impl Position {
             position.deadlines.insert((lease.deadline, id));
             position.leases.insert(id, lease);
         }
-        held.is_empty().then_some(position)
+        let fits = held.is_empty() && position.is_plausible();
+        fits.then_some(position)
+    }
+
+    /// Whether it may have come about: what is finished at the front is gone, only messages that
+    /// were looked at are dead, and the next lease has a number that no other has.
+    fn is_plausible(&self) -> bool {
+        let front = self.ranges.iter().next();
+        let open = front.is_none_or(|(_, range)| range.mark != Mark::Done);
+        let looked_at = self.dead.last_key_value().is_none_or(|(_, run)| run.last < self.next);
+        let mut numbers = self.leases.keys().chain(self.finished.iter().map(|(id, ..)| id));
+        open && looked_at && numbers.all(|id| id.0 <= self.last_lease)
     }
 }
 

@@ -152,11 +152,12 @@ impl GroupSettings {
         if !(1..=IN_FLIGHT_MAX).contains(&self.in_flight_max) {
             return Some("inFlightMax is from 1 to 1000000");
         }
-        self.topics
-            .contains(&self.dead_letter)
-            .then_some("a group does not read the topic its dead letters go to")
+        self.topics.contains(&self.dead_letter).then_some(READS_LETTERS)
     }
 }
+
+/// Why a group, or a member of it, cannot read some topic: each letter would make another.
+pub(crate) const READS_LETTERS: &str = "a group does not read the topic its dead letters go to";
 
 /// What a partition of a group takes of memory grows with this.
 const IN_FLIGHT_MAX: u32 = 1_000_000;

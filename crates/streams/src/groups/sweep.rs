@@ -150,8 +150,8 @@ pub(crate) fn sweep(state: &State, ask: &Ask<'_>, now: Now) -> Result<Decided, R
     );
     let count = match dead {
         Ok(dead) => {
-            for (partition, mut steps) in dead {
-                all.entry(partition).or_default().append(&mut steps);
+            for (partition, steps) in dead {
+                all.entry(partition).or_default().extend(steps.into_iter().flat_map(unanswered));
             }
             dying.len() as u64
         }
@@ -171,6 +171,18 @@ pub(crate) fn sweep(state: &State, ask: &Ask<'_>, now: Now) -> Result<Decided, R
     let gone = gone.into_iter().map(|(id, _)| id).collect();
     let reply = GroupReply::Swept { gone, returned, dead: count, more };
     Ok(Decision { reply: reply.into(), changes, actions })
+}
+
+/// A death that nobody answered for. The message comes back first, so that whoever held it did not
+/// finish it: what it says of it later is too late, and is told so.
+fn unanswered(step: Step) -> impl Iterator<Item = Step> {
+    let back = match step {
+        Step::Dead { run, .. } => {
+            Some(Step::Wait { run, until: Steady(0), attempt: 0, error: None })
+        }
+        _ => None,
+    };
+    back.into_iter().chain([step])
 }
 
 /// The members without those that were silent for too long, and those.

@@ -1,13 +1,13 @@
 //! How it went: leases, fencing, retries, letters, and messages stored with a commit.
 
 use handoff_streams::groups::{
-    CommitOutcome, GroupCommand, GroupRefusal, GroupReply, Letter, MessageStatus, ReplayOutcome,
-    VerdictStatus,
+    CommitOutcome, GroupCommand, GroupRefusal, GroupReply, Join, Letter, MessageStatus,
+    ReplayOutcome, VerdictStatus,
 };
 use handoff_streams::{Command, Message, Place, Produce, ProducerId, Refusal, Status};
 use handoff_types::{Machine, Span};
 
-use crate::world::{BOUNDS, World, committing, lease, name, shape, work};
+use crate::world::{BOUNDS, SESSION, World, committing, joining, lease, name, shape, work};
 
 fn message(text: &str) -> Message {
     Message { payload: text.to_owned().into(), partition: Some(0), ..Message::default() }
@@ -39,6 +39,83 @@ fn a_range_of_which_only_a_part_counts_is_answered_in_parts() {
     assert_eq!(parts, [(2, 3, CommitOutcome::Done), (4, 8, CommitOutcome::Fenced)]);
     let huge = world.verdict(0, 0, u64::MAX, VerdictStatus::Ok);
     assert_eq!(world.commit(member, vec![huge]).len(), 2, "however far it reaches");
+}
+
+/// The sweeper's letter was taken for the member's own answer: `done` was said of a message that is
+/// dead, and what a commit in one piece had to produce for it was stored.
+#[test]
+fn a_commit_for_what_died_when_its_lease_was_over_finishes_nothing() {
+    let mut world = World::like(1, |settings| settings.max_attempts = 1);
+    world.topic("answers", 1);
+    world.fill(0, 2);
+    let member = world.join();
+    let batch = world.poll(member, 2)[0];
+    world.pass(Span::from_secs(30));
+    assert_eq!(world.sweep(), (0, 0, 2));
+    let mut verdict = world.verdict(0, 0, 1, VerdictStatus::Ok);
+    verdict.lease = Some(batch.lease);
+    let results = world.commit(member, vec![verdict.clone()]);
+    assert_eq!(results[0].outcome, CommitOutcome::Fenced);
+    let answer = Produce {
+        topic: name("answers"),
+        producer: Some((ProducerId(7), 0)),
+        messages: vec![message("done")],
+    };
+    let refused = world.refused(committing(member, vec![verdict], vec![answer]));
+    assert!(matches!(refused, Refusal::Group(GroupRefusal::Fenced { .. })), "{refused:?}");
+    assert_eq!(world.records("answers").len(), 0);
+    assert_eq!(world.records("work.dead").len(), 2);
+}
+
+/// Whoever was gone could go on holding messages, and was told so; they were taken from it all the
+/// same by the next sweep.
+#[test]
+fn whoever_was_silent_for_too_long_cannot_hold_messages_any_longer() {
+    let mut world = World::like(1, |settings| settings.max_attempts = 1);
+    world.fill(0, 2);
+    let member = world.join();
+    let lease = world.poll(member, 2)[0].lease;
+    let deadline = |world: &World| world.position(0).lease(lease).unwrap().deadline;
+    let until = deadline(&world);
+    world.pass(SESSION);
+    let extend = world.verdict(0, 0, 0, VerdictStatus::Extend);
+    let fenced = |world: &mut World| {
+        let answer = world.commit(member, vec![extend.clone()]);
+        assert_eq!(answer[0].outcome, CommitOutcome::Fenced);
+    };
+    fenced(&mut world);
+    assert_eq!(deadline(&world), until);
+    // Nobody read the messages, so they are still to be buried when their holder is gone.
+    let (group, due) = (work(), world.state.due(&work(), world.now));
+    let sweep = GroupCommand::Sweep { group, due, bodies: Vec::new(), bounds: BOUNDS };
+    assert!(matches!(world.group(sweep), GroupReply::Swept { more: true, dead: 0, .. }));
+    fenced(&mut world);
+    assert_eq!(deadline(&world), until);
+    assert_eq!(world.ok(member, 0, 0), [CommitOutcome::Late], "what is done is done");
+    assert_eq!(world.sweep(), (0, 0, 1));
+}
+
+/// Once nobody read a topic any more, letters from it said its number where its name belongs, and
+/// could not be replayed.
+#[test]
+fn a_letter_says_where_it_is_from_when_nobody_reads_there_any_more() {
+    let mut world = World::like(1, |settings| settings.max_attempts = 1);
+    world.topic("other", 1);
+    let produce = Produce { topic: name("other"), producer: None, messages: vec![message("x")] };
+    world.apply(&Command::Produce { produce, bounds: BOUNDS });
+    let (reads, soon) = (vec![name("other")], Span::from_secs(10));
+    let silent = world.join_as(&Join { topics: reads, session: soon, ..joining() }).0;
+    assert_eq!(world.poll(silent, 1).len(), 1);
+    world.join();
+    world.pass(soon);
+    // Its holder goes first, the message when it was read.
+    let due = world.state.due(&work(), world.now);
+    let (group, bodies) = (work(), Vec::new());
+    world.group(GroupCommand::Sweep { group, due, bodies, bounds: BOUNDS });
+    assert_eq!(world.view().members.len(), 1);
+    assert_eq!(world.sweep(), (0, 0, 1));
+    let letter = Letter::of(&world.records("work.dead")[0]).unwrap();
+    assert_eq!((letter.topic, letter.message.payload), (name("other"), "x".into()));
 }
 
 #[test]

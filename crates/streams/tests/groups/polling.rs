@@ -156,6 +156,22 @@ fn what_retention_took_before_it_was_read_is_counted_and_passed() {
     assert_eq!(world.view().lost, 5);
 }
 
+/// A position jumped over what retention took, and handed out a whole window behind it while another
+/// was still held before it.
+#[test]
+fn what_retention_took_does_not_widen_the_window() {
+    let mut world = World::like(1, |settings| settings.in_flight_max = 3);
+    world.fill(0, 12);
+    let member = world.join();
+    assert_eq!(world.offsets(member, 2), [(0, 0, 1), (0, 1, 1)]);
+    let partition = world.at(0);
+    world.apply(&Command::Trim { partition, below: 6, bytes: 0 });
+    assert_eq!(world.offsets(member, 10), [], "the first two are still out");
+    assert_eq!(world.ok(member, 0, 1), [CommitOutcome::Done]);
+    assert_eq!(world.position(0).start(), 6);
+    assert_eq!(world.offsets(member, 10), [(0, 6, 1), (0, 7, 1), (0, 8, 1)]);
+}
+
 #[test]
 fn damage_stops_one_partition_of_the_group_and_says_so() {
     let mut world = World::with(2);

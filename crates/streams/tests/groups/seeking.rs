@@ -1,11 +1,11 @@
 //! A group is sent elsewhere, and what people see of it.
 
 use handoff_streams::groups::{
-    CommitOutcome, GroupReply, GroupSettings, MessageStatus, Sought, VerdictStatus,
+    CommitOutcome, GroupReply, GroupSettings, Join, MessageStatus, Sought, VerdictStatus,
 };
 use handoff_types::{Sight, Span};
 
-use crate::world::{World, name, work};
+use crate::world::{World, joining, name, work};
 
 fn sought(reply: GroupReply) -> Vec<Sought> {
     match reply {
@@ -96,6 +96,24 @@ fn the_view_says_when_nobody_has_a_partition() {
     assert_eq!(world.state.groups(&names, None).count(), 0);
     assert_eq!(world.state.groups(&Sight::All, None).count(), 1);
     assert_eq!(world.state.groups(&Sight::All, Some(&work())).count(), 0);
+}
+
+/// Each of its dead letters would make another.
+#[test]
+fn letters_do_not_go_to_a_topic_that_a_member_reads() {
+    use handoff_streams::groups::GroupCommand;
+    let mut world = World::with(1);
+    world.topic("other", 1);
+    let other = world.join_as(&Join { topics: vec![name("other")], ..joining() }).0;
+    let dead_letter = name("other");
+    let settings = GroupSettings { dead_letter, ..world.view().group.settings };
+    let alter = GroupCommand::Alter { name: work(), settings, begin: Vec::new() };
+    assert_eq!(
+        world.refused(alter.clone()).to_string(),
+        "a group does not read the topic its dead letters go to"
+    );
+    world.leave(other);
+    assert!(matches!(world.group(alter), GroupReply::Altered(_)));
 }
 
 #[test]

@@ -9,9 +9,10 @@ use handoff_streams::groups::{
     Members, Order, Run, Start, Step,
 };
 use handoff_streams::{
-    Aggregate, Change, Compression, Durability, Header, Key, Message, PartitionId, Place, Producer,
-    ProducerId, Remembered, Scheduled, ScheduledId, Scope, State, Streams, Topic, TopicId,
-    TopicName, TopicSettings, decode_aggregate, decode_change, encode_aggregate, encode_change,
+    Aggregate, Change, Compression, Durability, Header, Key, Message, Partition, PartitionId,
+    Place, Producer, ProducerId, Remembered, Scheduled, ScheduledId, Scope, State, Streams, Topic,
+    TopicId, TopicName, TopicSettings, decode_aggregate, decode_change, encode_aggregate,
+    encode_change,
 };
 use handoff_types::{Machine, Span, Steady, Wall};
 use proptest::prelude::*;
@@ -478,6 +479,41 @@ fn a_batch_is_not_among_the_bytes_of_its_change() {
     };
     let (read, _) = decode_change(&encoded(&change)).map(|(c, r)| (c, r.len())).unwrap();
     assert!(matches!(read, Change::Appended { batch, .. } if batch.is_empty()));
+}
+
+#[test]
+fn a_partition_that_ends_before_it_begins_is_refused() {
+    let written = |start, end| {
+        let partition = Partition { start, end, ..Partition::default() };
+        let (key, mut out) = (Key::Partition(PartitionId::default()), Vec::new());
+        encode_aggregate(&key, &Aggregate::Partition(partition), &mut out);
+        out
+    };
+    assert!(decode_aggregate(&written(4, 4)).is_ok());
+    let refused = decode_aggregate(&written(5, 4)).unwrap_err();
+    assert_eq!(refused.0, "a partition ends before it begins");
+}
+
+/// The number of the next lease is one above the last: were it another's, two members would hold the
+/// same lease.
+#[test]
+fn a_position_that_cannot_have_come_about_is_refused() {
+    let position = |ranges: &[u8], last_lease: u8, dead: &[u8]| {
+        let lease = [&[1, 2][..], &[7; 16], &[9, 1, 10, 0]].concat();
+        let end = [0, 0, 0];
+        let parts = [&[34][..], &[0; 8], &[1, 0, 10], ranges, &lease, &[last_lease, 0], dead, &end];
+        decode_aggregate(&parts.concat()).map(|(.., rest)| rest.len()).map_err(|bad| bad.0)
+    };
+    // One message is out under lease 2, offset 10.
+    let (out, none) = (&[1, 1, 1, 2, 1, 0][..], &[0][..]);
+    assert_eq!(position(out, 2, none), Ok(0));
+    let refused = Err("what is known of messages does not fit together".to_owned());
+    assert_eq!(position(out, 1, none), refused, "the next lease would be this one");
+    let dead = |first: u8| [1, first, 0, 0];
+    assert_eq!(position(out, 2, &dead(10)), Ok(0));
+    assert_eq!(position(out, 2, &dead(11)), refused, "it was not looked at");
+    let finished_first = [&[2, 1, 2][..], &out[1..]].concat();
+    assert_eq!(position(&finished_first, 2, none), refused, "it is committed");
 }
 
 #[test]

@@ -10,9 +10,7 @@ use std::task::Poll;
 
 use handoff_streams::memory::{Locks, Memory};
 use handoff_streams::port::{Batches, CommitError, Failed, Hold, Loaded, Step, Store, Version};
-use handoff_streams::{
-    Action, Change, Command, Key, PartitionId, ProducerId, Reply, State, Streams,
-};
+use handoff_streams::{Action, Change, Command, Key, PartitionId, Reply, State, Streams};
 use handoff_types::{Decision, Entropy, Machine, Now, Outcome};
 
 use crate::dice::Dice;
@@ -40,7 +38,7 @@ pub struct Honest;
 impl Meddle for Honest {}
 
 /// One broker's way to the store.
-pub(super) struct Shared<D> {
+pub(crate) struct Shared<D> {
     memory: Memory,
     inner: Arc<Mutex<Inner>>,
     party: usize,
@@ -83,20 +81,20 @@ struct Late {
 
 /// A commit that was made.
 #[derive(Debug)]
-pub(super) struct Committed {
-    pub(super) party: usize,
-    pub(super) now: Now,
-    pub(super) command: Command,
+pub(crate) struct Committed {
+    pub(crate) party: usize,
+    pub(crate) now: Now,
+    pub(crate) command: Command,
     /// Everything there is right behind it.
-    pub(super) state: State,
+    pub(crate) state: State,
     /// What was looked at, if that was not everything.
-    pub(super) among: Option<BTreeSet<Key>>,
+    pub(crate) among: Option<BTreeSet<Key>>,
     /// What was committed.
-    pub(super) seen: ByKey,
+    pub(crate) seen: ByKey,
     /// What would have been, had the broker seen everything.
-    pub(super) whole: ByKey,
-    pub(super) reply: Reply,
-    pub(super) actions: Vec<Action>,
+    pub(crate) whole: ByKey,
+    pub(crate) reply: Reply,
+    pub(crate) actions: Vec<Action>,
 }
 
 impl Inner {
@@ -109,7 +107,7 @@ impl Inner {
 }
 
 impl<D> Shared<D> {
-    pub(super) fn new(memory: Memory, dice: Dice) -> Self {
+    pub(crate) fn new(memory: Memory, dice: Dice) -> Self {
         let inner = Inner {
             dice,
             doing: BTreeMap::new(),
@@ -122,35 +120,35 @@ impl<D> Shared<D> {
         Self { memory, inner, party: 0, meddler: PhantomData }
     }
 
-    pub(super) fn for_party(&self, party: usize) -> Self {
+    pub(crate) fn for_party(&self, party: usize) -> Self {
         let (memory, inner) = (self.memory.clone(), Arc::clone(&self.inner));
         Self { memory, inner, party, meddler: PhantomData }
     }
 
-    pub(super) const fn memory(&self) -> &Memory {
+    pub(crate) const fn memory(&self) -> &Memory {
         &self.memory
     }
 
     /// A broker begins a command.
-    pub(super) fn begins(&self, party: usize, command: &Command, entropy: Entropy) {
+    pub(crate) fn begins(&self, party: usize, command: &Command, entropy: Entropy) {
         self.inner().doing.insert(party, (command.clone(), entropy));
     }
 
     /// What a broker's last commit decided.
-    pub(super) fn decided(&self, party: usize) -> Option<(Reply, Vec<Action>)> {
+    pub(crate) fn decided(&self, party: usize) -> Option<(Reply, Vec<Action>)> {
         self.inner().decided.get(&party).cloned()
     }
 
-    pub(super) fn take_commits(&self) -> Vec<Committed> {
+    pub(crate) fn take_commits(&self) -> Vec<Committed> {
         std::mem::take(&mut self.inner().commits)
     }
 
-    pub(super) fn take_notes(&self) -> Vec<&'static str> {
+    pub(crate) fn take_notes(&self) -> Vec<&'static str> {
         std::mem::take(&mut self.inner().notes)
     }
 
     /// A commit arrives that nobody waits for.
-    pub(super) fn late_commit(&self) {
+    pub(crate) fn late_commit(&self) {
         let Some(late) = self.inner().late.take() else { return };
         let Late { party, steps, now, doing } = late;
         let before = self.memory.look(State::clone);
@@ -206,8 +204,15 @@ impl<D> Shared<D> {
         let named: BTreeSet<Key> = steps.iter().map(|step| step.key.clone()).collect();
         let among = matches!(command, Command::Tick { .. }).then_some(named);
         let mut known = before.clone();
-        for key in before.keys_from(&Key::Producer(ProducerId(0))) {
-            let found = matches!(key, Key::Producer(_) | Key::Scheduled(_) | Key::Sequences(..));
+        for key in before.keys_from(&Key::Counters) {
+            let found = matches!(
+                key,
+                Key::Producer(_)
+                    | Key::Scheduled(_)
+                    | Key::Sequences(..)
+                    | Key::Position(..)
+                    | Key::Replayed(..)
+            );
             if found && among.as_ref().is_some_and(|among| !among.contains(&key)) {
                 known.put(&key, None);
             }
