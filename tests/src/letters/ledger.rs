@@ -11,23 +11,24 @@ use crate::ledger::Trouble;
 
 /// The topics there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Topic {
+pub(crate) enum Topic {
+    /// As it comes.
     Letters,
     /// With batches that are compressed.
     Pressed,
 }
 
 impl Topic {
-    pub(super) const ALL: [Self; 2] = [Self::Letters, Self::Pressed];
+    pub(crate) const ALL: [Self; 2] = [Self::Letters, Self::Pressed];
 
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Letters => "letters",
             Self::Pressed => "pressed",
         }
     }
 
-    pub(super) fn partitions(self) -> u32 {
+    pub(crate) fn partitions(self) -> u32 {
         match self {
             Self::Letters => 4,
             Self::Pressed => 2,
@@ -226,10 +227,17 @@ impl Ledger {
         }
     }
 
-    pub(super) fn end_of(&self, topic: Topic, partition: u32) -> u64 {
+    pub(crate) fn end_of(&self, topic: Topic, partition: u32) -> u64 {
         let of = (topic, partition, 0)..=(topic, partition, u64::MAX);
         // Answers may be ahead of what was read; nothing below them is missing.
         self.places.range(of).next_back().map_or(0, |((_, _, offset), _)| offset + 1)
+    }
+
+    /// The letter that stands somewhere, as far as anybody knows.
+    pub(crate) fn text_at(&self, topic: Topic, partition: u32, offset: u64) -> Option<String> {
+        let number = *self.places.get(&(topic, partition, offset))?;
+        let entry = self.entries.get(usize::try_from(number).ok()?)?;
+        Some(entry.letter.text(number))
     }
 
     pub(super) fn answered(
