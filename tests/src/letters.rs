@@ -76,13 +76,7 @@ pub trait Beside {
 pub struct Nobody;
 
 impl Beside for Nobody {
-    fn begin(
-        &mut self,
-        _: &Ledger,
-        _: &mut Dice,
-        _: &Served,
-        _: &mut Http,
-    ) -> Result<(), End> {
+    fn begin(&mut self, _: &Ledger, _: &mut Dice, _: &Served, _: &mut Http) -> Result<(), End> {
         Ok(())
     }
 

@@ -13,7 +13,7 @@
 //!   says to the server.
 //! * [`postgres`] is a PostgreSQL server of one's own.
 //! * [`fixture`] opens data directories of every format there has been.
-//! * [`workspace`] is what cargo knows of this house.
+//! * [`wall`] is the operator's clock as text, [`workspace`] what cargo knows of this house.
 
 pub mod consumer;
 pub mod fixture;
@@ -32,6 +32,7 @@ pub mod sevent;
 pub mod small_disk;
 pub mod stalk;
 pub mod victim;
+pub mod wall;
 pub mod wire;
 pub mod workspace;
 

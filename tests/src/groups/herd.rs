@@ -108,7 +108,7 @@ impl Herd {
             }
         }
         let victim = usize::try_from(dice.below(self.consumers.len() as u64)).unwrap_or(0);
-        match dice.below(60) {
+        match dice.below(16) {
             0 if victim < self.consumers.len() => {
                 let mut consumer = self.consumers.swap_remove(victim);
                 consumer.prey.kill().map_err(trouble)?;

@@ -454,8 +454,7 @@ impl Ledger {
         shown: &Final,
     ) -> Result<(), Trouble> {
         let shelf = (group.to_owned(), topic.to_owned(), partition);
-        let is_dead =
-            self.letters.get(&shelf).is_some_and(|letters| letters.contains_key(&offset));
+        let is_dead = self.letters.get(&shelf).is_some_and(|letters| letters.contains_key(&offset));
         if is_dead != (*shown == Final::Dead) {
             return Err(Trouble(format!("{shelf:?} {offset} is shown as {shown:?}")));
         }
