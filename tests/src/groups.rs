@@ -128,7 +128,7 @@ impl Beside for Reading {
     }
 
     fn finish(&mut self, letters: &letters::Ledger, looker: &mut Http) -> Result<(), End> {
-        self.herd.thaw_all()?;
+        self.herd.calm()?;
         let begun = clock();
         while self.look(looker)? > 0 {
             if begun.elapsed() > DRAIN_MAX {

@@ -130,8 +130,13 @@ impl Herd {
         self.fill(ledger)
     }
 
-    pub(super) fn thaw_all(&mut self) -> Result<(), Trouble> {
-        self.consumers.iter_mut().try_for_each(Consumer::thaw)
+    /// From now on everything goes well.
+    pub(super) fn calm(&mut self) -> Result<(), Trouble> {
+        for consumer in &mut self.consumers {
+            consumer.thaw()?;
+            consumer.prey.say("calm".to_owned());
+        }
+        Ok(())
     }
 
     /// Lets all of them go, and hears their last words.

@@ -56,6 +56,7 @@ fn a_message_that_waits_for_a_day_keeps_no_other_from_being_delivered() {
     let (mut world, member) = delayed("none", &numbered(0..MESSAGES));
     let expected: BTreeSet<String> = (1..MESSAGES).map(|n| n.to_string()).collect();
     assert_eq!(drained(&mut world, &member), expected);
+    world.die_and_rise();
     let shown = world.show("billing");
     let partition = shown.partition(0);
     assert_eq!((&partition["committed"], &partition["waiting"]), (&json!(0), &json!(1)));

@@ -16,6 +16,7 @@ pub const WAIT: u64 = 30_000;
 pub struct World {
     pub http: Http,
     pub served: Served,
+    lair: Lair,
     pub place: Place,
 }
 
@@ -26,9 +27,18 @@ impl World {
 
     pub fn start_with(how: impl FnOnce(Lair) -> Lair) -> Self {
         let place = Place::temporary().expect("the temporary directory takes files");
-        let served = Served::start(&how(lair(place.path()))).unwrap();
+        let lair = how(lair(place.path()));
+        let served = Served::start(&lair).unwrap();
         let http = Http::connect(served.http, PATIENCE).unwrap();
-        Self { http, served, place }
+        Self { http, served, lair, place }
+    }
+
+    /// `kill -9`, and another server in the same directory.
+    pub fn die_and_rise(&mut self) {
+        self.served.prey.kill().unwrap();
+        self.served.prey.ended().unwrap();
+        self.served = Served::start(&self.lair).unwrap();
+        self.http = self.connect();
     }
 
     pub fn connect(&self) -> Http {

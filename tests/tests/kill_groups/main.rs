@@ -4,10 +4,16 @@
 
 #![allow(
     missing_docs,
+    unreachable_pub,
+    dead_code,
     clippy::unwrap_used,
     clippy::indexing_slicing,
     reason = "a test fails by panicking, and its name is its documentation"
 )]
+
+mod disorder;
+#[path = "../group_laws/world.rs"]
+mod world;
 
 use std::path::PathBuf;
 
@@ -17,10 +23,10 @@ use handoff_tests::stalk::Hunts;
 
 const CONSUMER: &str = env!("CARGO_BIN_EXE_consumer");
 
-fn kills(seed: u64) {
+fn forty_kills(seed: u64) {
     let place = Place::temporary().expect("the temporary directory takes files");
     let mut hunt = Hunt::new(seed, PathBuf::from(CONSUMER), place.path());
-    while hunt.bag().kills < 20 {
+    while hunt.bag().kills < 40 {
         hunt.life().unwrap_or_else(|found| panic!("{found}"));
     }
     hunt.finish().unwrap_or_else(|found| panic!("{found}"));
@@ -33,6 +39,11 @@ fn kills(seed: u64) {
 }
 
 #[test]
-fn kills_of_servers_and_consumers_leave_every_message_processed_or_dead_and_counted_once() {
-    kills(1);
+fn forty_kills_leave_every_message_processed_or_dead_and_counted_once() {
+    forty_kills(1);
+}
+
+#[test]
+fn another_forty_kills_leave_every_message_processed_or_dead_and_counted_once() {
+    forty_kills(2);
 }
