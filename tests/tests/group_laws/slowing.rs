@@ -5,28 +5,36 @@ use std::net::TcpStream;
 
 use handoff_tests::member::Member;
 use handoff_tests::served::PATIENCE;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::world::{WAIT, World, payloads};
 
-const MESSAGES: usize = 96;
+const MESSAGES: usize = 160;
 
-/// All of them are more than may be on their way at once.
+/// Those of one partition are more than may be on their way at once.
 const MESSAGE_BYTES: usize = 256 << 10;
 
 fn world() -> World {
     let mut world = World::start_with(|lair| lair.with("--set=streams.delivery_bytes_max=16MiB"));
-    world.topic("orders", 1);
+    world.topic("orders", 2);
     let text = |n: usize| format!("{n} {}", "x".repeat(MESSAGE_BYTES));
     for n in 0..MESSAGES {
-        world.produce("orders", &[json!({"payload": text(n)})]);
+        world.produce("orders", &[json!({"payload": text(n), "partition": n % 2})]);
+    }
+    for group in ["slow", "quick"] {
+        world.group(group, &["orders"], &json!({"ordering": "none", "leaseMs": 3_600_000}));
     }
     world
 }
 
 fn joined(world: &mut World, group: &str) -> Member {
-    world.group(group, &["orders"], &json!({"ordering": "none", "leaseMs": 3_600_000}));
     world.join(group, &json!({"sessionTimeoutMs": 3_600_000}))
+}
+
+/// What is out of a partition.
+fn processing(world: &mut World, group: &str, partition: usize) -> usize {
+    let out = world.show(group).partition(partition)["processing"].as_u64().unwrap();
+    usize::try_from(out).unwrap()
 }
 
 /// A poll whose answer is taken a little at a time.
@@ -52,7 +60,7 @@ impl Sip {
 
     /// Takes some more.
     fn sip(&mut self) {
-        let mut some = [0; 1024];
+        let mut some = [0; 512];
         self.stream.read_exact(&mut some).unwrap();
         self.taken.extend_from_slice(&some);
     }
@@ -64,35 +72,37 @@ impl Sip {
     }
 }
 
-/// Lets a member have everything there is, and tells somebody between any two polls.
-fn everything(world: &mut World, member: &Member, mut meanwhile: impl FnMut()) -> usize {
+/// Lets a member have so many messages, and somebody do something between any two polls.
+fn everything(world: &mut World, member: &Member, count: usize, mut meanwhile: impl FnMut()) {
     let mut seen = 0;
-    while world.show(&member.group).lag() > 0 {
-        let answer = member.poll(&mut world.http, &json!({})).unwrap();
-        let batches = handoff_tests::member::Batch::all(&answer).unwrap();
+    while seen < count {
+        let batches = world.poll_now(member);
+        assert!(!batches.is_empty(), "{seen} of {count} came");
         seen += payloads(&batches).len();
         world.finish(member, &batches, "ok");
         meanwhile();
     }
-    seen
 }
 
 #[test]
 fn consumers_that_read_their_sockets_slowly_slow_nobody_else() {
     let mut world = world();
     let slow = joined(&mut world, "slow");
-    // Two answers, together as large as all that may be on their way.
+    let other = joined(&mut world, "slow");
+    // What the other did not get.
+    let own = 1 - usize::try_from(other.assigned[0].1).unwrap();
+    // The first is as large as all that may be on its way; the second gets what is its own.
     let mut sips = [Sip::poll(&world, &slow), Sip::poll(&world, &slow)];
     sips.iter_mut().for_each(Sip::sip);
-    let on_their_way = world.show("slow").partition(0)["processing"].as_u64().unwrap();
-    assert!(on_their_way > 0);
+    let on_their_way = processing(&mut world, "slow", own);
+    assert!(on_their_way > 1);
     let quick = joined(&mut world, "quick");
-    let seen = everything(&mut world, &quick, || sips.iter_mut().for_each(Sip::sip));
-    assert_eq!(seen, MESSAGES);
-    let shown = world.show("slow");
-    assert_eq!(shown.partition(0)["processing"], json!(on_their_way));
+    everything(&mut world, &quick, MESSAGES, || sips.iter_mut().for_each(Sip::sip));
+    everything(&mut world, &other, MESSAGES / 2, || sips.iter_mut().for_each(Sip::sip));
+    assert_eq!(world.show("quick").lag(), 0);
+    assert_eq!(processing(&mut world, "slow", own), on_their_way);
     let taken: usize = sips.into_iter().map(Sip::finish).sum();
-    assert_eq!(taken as u64, on_their_way, "they get what they were promised");
+    assert_eq!(taken, on_their_way, "they get what they were promised");
 }
 
 #[test]
@@ -108,13 +118,12 @@ fn consumers_that_hold_polls_and_leases_slow_nobody_else() {
         let body = json!({"version": 1, "waitMs": WAIT, "maxBytes": 16 << 20});
         http.send("POST", &slow.path("/poll"), Some(&body)).unwrap();
     }
-    while waiting_readers(&mut world) < 8 {}
+    let mut waits = 0;
+    while waits < 8 {
+        waits = world.ask("GET", "/v1/streams/stats", None)["waitingReaders"].as_u64().unwrap();
+    }
     let quick = joined(&mut world, "quick");
-    assert_eq!(everything(&mut world, &quick, || {}), MESSAGES);
-    assert_eq!(world.show("slow").partition(0)["processing"], json!(MESSAGES));
-}
-
-fn waiting_readers(world: &mut World) -> u64 {
-    let stats: Value = world.ask("GET", "/v1/streams/stats", None);
-    stats["waitingReaders"].as_u64().unwrap()
+    everything(&mut world, &quick, MESSAGES, || {});
+    assert_eq!(world.show("quick").lag(), 0);
+    assert_eq!(processing(&mut world, "slow", 0) + processing(&mut world, "slow", 1), MESSAGES);
 }

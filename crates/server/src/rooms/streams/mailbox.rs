@@ -339,8 +339,8 @@ pub(super) struct Shared {
     pub(super) deliveries: Arc<Semaphore>,
     /// How many that were in the beginning.
     pub(super) deliveries_max: usize,
-    /// One answer of each group beside that, of groups that wait for theirs or use it.
-    own_turns: Mutex<BTreeMap<GroupName, Weak<Semaphore>>>,
+    /// One answer of each member beside that, of members that wait for theirs or use it.
+    own_turns: Mutex<BTreeMap<MemberId, Weak<Semaphore>>>,
     /// Nobody is to wait for space any more.
     pub(super) hurried: AtomicBool,
     /// Settings have changed, or the room is to hurry.
@@ -369,15 +369,15 @@ impl Shared {
         Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The turn of a group that nobody else has.
-    pub(super) fn own_turn(&self, group: &GroupName) -> Arc<Semaphore> {
+    /// The turn of a member that nobody else has.
+    pub(super) fn own_turn(&self, member: MemberId) -> Arc<Semaphore> {
         let mut turns = self.own_turns.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(turn) = turns.get(group).and_then(Weak::upgrade) {
+        if let Some(turn) = turns.get(&member).and_then(Weak::upgrade) {
             return turn;
         }
         turns.retain(|_, turn| turn.strong_count() > 0);
         let turn = Arc::new(Semaphore::new(1));
-        turns.insert(group.clone(), Arc::downgrade(&turn));
+        turns.insert(member, Arc::downgrade(&turn));
         turn
     }
 

@@ -10,8 +10,8 @@
 //! looked at and brought nothing is not read again until it changes.
 //!
 //! What is on its way to members is bounded, and whoever takes it slowly holds it for long. So every
-//! group has a turn of its own beside what all share, for one small answer at a time: those who are
-//! slow may use up what is shared, and slow no other group to a halt.
+//! member has a turn of its own beside what all share, for one small answer at a time: those who are
+//! slow may use up what is shared, and stop nobody else.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,7 +35,7 @@ use super::unreadable;
 use crate::rooms::RoomError;
 use crate::settings;
 
-/// What is given in a group's own turn, give or take one message.
+/// What is given in a member's own turn, give or take one message.
 const OWN_TURN_BYTES: usize = 64 << 10;
 
 /// How long a poll waits for others to take what they were given, at least.
@@ -110,9 +110,9 @@ fn by_partition(seen: &[Sight]) -> Vec<Sight> {
 /// Leave to put something on its way.
 #[derive(Debug)]
 enum Turn {
-    /// So many bytes of what all groups share.
+    /// So many bytes of what all share.
     Shared(OwnedSemaphorePermit),
-    /// The group's own: one small answer.
+    /// The member's own: one small answer.
     Own(OwnedSemaphorePermit),
 }
 
@@ -272,7 +272,7 @@ impl StreamsRoom {
         Ok(Some(Polled { generation, batches, permit: Some(turn.used(bytes)) }))
     }
 
-    /// Waits until as much may be read as a member wants, or less in the turn of its group.
+    /// Waits until as much may be read as a member wants, or less in its own turn.
     async fn turn_to_deliver(&self, asked: &PollAsked) -> Result<Turn, RoomError> {
         let bytes = asked.max_bytes.min(self.shared.deliveries_max);
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
@@ -281,7 +281,7 @@ impl StreamsRoom {
             return Ok(Turn::Shared(permit));
         }
         let shared = Arc::clone(deliveries).acquire_many_owned(bytes);
-        let own = self.shared.own_turn(&asked.group).acquire_owned();
+        let own = self.shared.own_turn(asked.member).acquire_owned();
         let turn = async {
             tokio::select! {
                 biased;
