@@ -21,6 +21,7 @@ use handoff_sim::dice::Dice;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::clock;
 use crate::http::{Answer, Http};
 use crate::member::{self, Batch, Member, Outcome, Verdict};
 use crate::served::PATIENCE;
@@ -373,6 +374,11 @@ impl Consumer<'_> {
             // Forgotten: the lease will be over.
             return Ok(());
         }
+        if !self.calm && self.dice.one_in(8) {
+            // So much work that its session may be over before it is done.
+            let millis = self.dice.below(2 * self.arguments.session_ms);
+            self.toil(Duration::from_millis(millis))?;
+        }
         if !self.calm && self.dice.one_in(12) {
             let extended = batches.iter().map(|batch| batch.verdict("extend")).collect();
             self.commit_new(extended, None)?;
@@ -404,6 +410,18 @@ impl Consumer<'_> {
         }
         self.commit_new(plain, None)?;
         self.commit_new(copied, Some(copies))
+    }
+
+    /// Takes its time. Servers may come and go meanwhile.
+    fn toil(&mut self, time: Duration) -> Result<(), Failure> {
+        let begun = clock();
+        loop {
+            match self.lines.recv_timeout(time.saturating_sub(begun.elapsed())) {
+                Ok(line) => drop(self.heard(&line)?),
+                Err(RecvTimeoutError::Timeout) => return self.connect(),
+                Err(RecvTimeoutError::Disconnected) => return Err(Failure::Over),
+            }
+        }
     }
 
     /// What is stored with the commit of these. Half of all consumers number what they store, and
