@@ -37,6 +37,9 @@ use crate::stalk::{Bag, End, Found, Hunts};
 /// How long the last consumers have for what is left.
 const DRAIN_MAX: Duration = Duration::from_secs(90);
 
+/// How long those who write wait for those who read.
+const READING_TIME: Duration = Duration::from_millis(15);
+
 /// How often a message is handed out before it is a dead letter.
 const ATTEMPTS_MAX: u32 = 8;
 
@@ -106,7 +109,7 @@ impl Beside for Reading {
         for (name, ordering, _) in GROUPS {
             let group = json!({
                 "version": 1, "name": name, "ordering": ordering, "topics": Topic::ALL.map(Topic::name),
-                "maxAttempts": ATTEMPTS_MAX, "leaseMs": 1_500, "backoffMs": 10, "backoffMaxMs": 100,
+                "maxAttempts": ATTEMPTS_MAX, "leaseMs": 600, "backoffMs": 10, "backoffMaxMs": 100,
                 "inFlightMax": 400,
             });
             made(looker, "/v1/streams/groups", &group)?;
@@ -119,7 +122,8 @@ impl Beside for Reading {
     }
 
     fn round(&mut self, dice: &mut Dice, looker: &mut Http) -> Result<(), End> {
-        self.herd.listen(&mut self.ledger)?;
+        // Not much more is written than is read, or most of it would be read in the end, in peace.
+        self.herd.listen_for(READING_TIME, &mut self.ledger)?;
         self.herd.strike(dice, &mut self.ledger)?;
         if dice.one_in(4) {
             self.look(looker)?;

@@ -19,7 +19,7 @@ use crate::prey::{Prey, Said};
 use crate::served::PATIENCE;
 
 /// How long a consumer is frozen at most: longer than its session.
-const FREEZE_MS: u64 = 1_500;
+const FREEZE_MS: u64 = 800;
 
 /// Consumers of all groups.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ impl Herd {
                 let number = self.born;
                 let mut command = Command::new(&self.program);
                 command.arg("--group").arg(group).arg("--client").arg(format!("consumer {number}"));
-                command.arg("--session-ms").arg((300 + 100 * (number % 8)).to_string());
+                command.arg("--session-ms").arg((100 + 50 * (number % 6)).to_string());
                 command.arg("--seed").arg(((self.seed << 16) + number).to_string());
                 let prey = Prey::start(&mut command, &self.talk).map_err(trouble)?;
                 if let Some(server) = self.server {
