@@ -855,7 +855,7 @@ fn a_window_without_an_end() {
             }
         }
     }
-    objects::<Greedy>("the window ends at");
+    objects::<Greedy>("with room for");
 }
 
 #[test]

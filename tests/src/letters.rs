@@ -6,7 +6,8 @@
 //!                                                     schedule, cancel, read ─▶ struck
 //! ```
 //!
-//! A letter is a message with a number in it, so that it is known wherever it shows up.
+//! A letter is a message with a number in it, so that it is known wherever it shows up. Whoever else
+//! has to do with letters lives [`Beside`] those who write them.
 
 mod ledger;
 mod work;
@@ -17,7 +18,8 @@ use std::time::Duration;
 use handoff_sim::dice::Dice;
 use serde_json::{Value, json};
 
-use self::ledger::{Found as Letter, Topic};
+use self::ledger::Found as Letter;
+pub(crate) use self::ledger::Topic;
 pub use self::ledger::{Ledger, Outcomes};
 use self::work::Work;
 use crate::clock;
@@ -37,16 +39,62 @@ const DELIVERY_MAX: Duration = Duration::from_secs(30);
 
 /// A hunt on one data directory.
 #[derive(Debug)]
-pub struct Hunt {
+pub struct Hunt<B = Nobody> {
     stalk: Stalk,
-    caller: Caller,
+    caller: Caller<B>,
+}
+
+/// Whoever has to do with letters while they are written.
+pub trait Beside {
+    /// A server is ready, the topics are there, and what is in them was judged.
+    ///
+    /// # Errors
+    /// [`End`]
+    fn begin(
+        &mut self,
+        ledger: &Ledger,
+        dice: &mut Dice,
+        served: &Served,
+        looker: &mut Http,
+    ) -> Result<(), End>;
+
+    /// Some more letters were written.
+    ///
+    /// # Errors
+    /// [`End`]
+    fn round(&mut self, dice: &mut Dice, looker: &mut Http) -> Result<(), End>;
+
+    /// The last letter is written, delivered and judged.
+    ///
+    /// # Errors
+    /// [`End`]
+    fn finish(&mut self, ledger: &Ledger, looker: &mut Http) -> Result<(), End>;
+}
+
+/// Nobody has to do with letters but those who write them.
+#[derive(Clone, Copy, Debug)]
+pub struct Nobody;
+
+impl Beside for Nobody {
+    fn begin(&mut self, _: &Ledger, _: &mut Dice, _: &Served, _: &mut Http) -> Result<(), End> {
+        Ok(())
+    }
+
+    fn round(&mut self, _: &mut Dice, _: &mut Http) -> Result<(), End> {
+        Ok(())
+    }
+
+    fn finish(&mut self, _: &Ledger, _: &mut Http) -> Result<(), End> {
+        Ok(())
+    }
 }
 
 /// Whoever produces, reads and remembers.
 #[derive(Debug)]
-struct Caller {
+struct Caller<B> {
     ledger: Ledger,
     work: Work,
+    beside: B,
     /// The last server waits until nothing is scheduled any more.
     last: bool,
 }
@@ -55,9 +103,17 @@ impl Hunt {
     /// A hunt on a directory of its own.
     #[must_use]
     pub fn new(seed: u64, place: &Path) -> Self {
+        Self::beside(seed, place, Nobody)
+    }
+}
+
+impl<B: Beside> Hunt<B> {
+    /// A hunt on a directory of its own, with somebody beside.
+    #[must_use]
+    pub fn beside(seed: u64, place: &Path, beside: B) -> Self {
         let mut stalk = Stalk::new(seed, place);
         let work = Work::new(stalk.dice.fork(), seed);
-        Self { stalk, caller: Caller { ledger: Ledger::default(), work, last: false } }
+        Self { stalk, caller: Caller { ledger: Ledger::default(), work, beside, last: false } }
     }
 
     /// What became of what was asked.
@@ -65,9 +121,14 @@ impl Hunt {
     pub fn outcomes(&self) -> Outcomes {
         self.caller.ledger.outcomes()
     }
+
+    /// Whoever is beside.
+    pub fn other(&self) -> &B {
+        &self.caller.beside
+    }
 }
 
-impl Hunts for Hunt {
+impl<B: Beside> Hunts for Hunt<B> {
     fn bag(&self) -> Bag {
         self.stalk.bag()
     }
@@ -83,7 +144,7 @@ impl Hunts for Hunt {
     }
 }
 
-impl Session for Caller {
+impl<B: Beside> Session for Caller<B> {
     fn session(
         &mut self,
         dice: &mut Dice,
@@ -97,6 +158,7 @@ impl Session for Caller {
             create(&mut looker, topic)?;
         }
         self.look(&mut looker, false)?;
+        self.beside.begin(&self.ledger, dice, served, &mut looker)?;
         let mut writers = (0..WRITERS).map(|_| connect()).collect::<Result<Vec<_>, _>>()?;
         let begun = clock();
         let mut first = true;
@@ -126,11 +188,16 @@ impl Session for Caller {
                 }
             }
             self.glance(&mut looker, dice)?;
+            self.beside.round(dice, &mut looker)?;
         }
         if self.last {
             self.until_delivered(&mut looker)?;
         }
-        self.look(&mut looker, self.last)
+        self.look(&mut looker, self.last)?;
+        match self.last {
+            true => self.beside.finish(&self.ledger, &mut looker),
+            false => Ok(()),
+        }
     }
 
     fn gone(&mut self) {
@@ -138,7 +205,7 @@ impl Session for Caller {
     }
 }
 
-impl Caller {
+impl<B> Caller<B> {
     /// Reads every partition of every topic from its beginning. What waited is there when `all` is
     /// delivered.
     fn look(&mut self, looker: &mut Http, all: bool) -> Result<(), End> {
@@ -233,7 +300,8 @@ fn create(looker: &mut Http, topic: Topic) -> Result<(), End> {
     }
 }
 
-fn expect(answer: &Answer, status: u16) -> Result<Value, End> {
+/// The body of an answer that is as it should be.
+pub(crate) fn expect(answer: &Answer, status: u16) -> Result<Value, End> {
     if answer.status != status {
         let body = String::from_utf8_lossy(&answer.body);
         let words = format!("{status} was expected, {} came: {body}", answer.status);

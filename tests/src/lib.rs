@@ -9,15 +9,20 @@
 //! * [`served`] is the real binary as a process, [`sevent`] a client that knows only octets,
 //!   [`http`] one that knows only HTTP. [`stalk`] follows servers and strikes them; [`reminders`] is
 //!   the hunt on the events room, [`letters`] the one on streams, each with its own ledger.
+//!   [`groups`] adds those who read: [`consumer`] is one of them as a process, [`member`] what it
+//!   says to the server.
 //! * [`postgres`] is a PostgreSQL server of one's own.
 //! * [`fixture`] opens data directories of every format there has been.
-//! * [`workspace`] is what cargo knows of this house.
+//! * [`wall`] is the operator's clock as text, [`workspace`] what cargo knows of this house.
 
+pub mod consumer;
 pub mod fixture;
+pub mod groups;
 pub mod http;
 pub mod hunt;
 pub mod ledger;
 pub mod letters;
+pub mod member;
 pub mod place;
 pub mod postgres;
 pub mod prey;
@@ -27,6 +32,7 @@ pub mod sevent;
 pub mod small_disk;
 pub mod stalk;
 pub mod victim;
+pub mod wall;
 pub mod wire;
 pub mod workspace;
 

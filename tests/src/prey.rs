@@ -100,9 +100,19 @@ impl Lair {
         command.args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""]).arg(&self.program);
         command.args(&self.verb).envs(self.environment.iter().cloned());
         command.arg("--data-dir").arg(&self.data_dir).args(&self.arguments);
-        let talk = File::options().create(true).append(true).open(&self.talk)?;
+        Prey::start(&mut command, &self.talk)
+    }
+}
+
+impl Prey {
+    /// Starts a program as a victim, and keeps its stderr.
+    ///
+    /// # Errors
+    /// Whatever the operating system answers.
+    pub fn start(command: &mut Command, talk: &Path) -> io::Result<Self> {
+        let stderr = File::options().create(true).append(true).open(talk)?;
         let mut child =
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(talk).spawn()?;
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(stderr).spawn()?;
         let (said, lines) = sync_channel(LINES_WAITING_MAX);
         let (to_say, saying) = sync_channel(LINES_WAITING_MAX);
         if let Some(stdout) = child.stdout.take() {
@@ -111,11 +121,9 @@ impl Lair {
         if let Some(stdin) = child.stdin.take() {
             thread::spawn(move || speak(stdin, &saying));
         }
-        Ok(Prey { child, lines, to_say: Some(to_say), talk: self.talk.clone() })
+        Ok(Self { child, lines, to_say: Some(to_say), talk: talk.to_owned() })
     }
-}
 
-impl Prey {
     /// Says a line, sooner or later. A victim that is gone does not mind.
     pub fn say(&self, line: String) {
         if let Some(to_say) = &self.to_say {

@@ -163,18 +163,10 @@ pub trait Session {
 }
 
 impl Stalk {
-    /// For a directory of its own. The journal is small, so that files are recycled and checkpoints
-    /// taken within seconds.
+    /// For a directory of its own.
     #[must_use]
     pub fn new(seed: u64, place: &Path) -> Self {
-        let lair = served::lair(place)
-            .set("HANDOFF_LOG__JOURNAL_FILE_BYTES", "1MiB")
-            .set("HANDOFF_LOG__JOURNAL_BYTES_MAX", "16MiB")
-            .set("HANDOFF_LOG__JOURNAL_RESERVE_BYTES", "2MiB")
-            .set("HANDOFF_LOG__CHANGE_BYTES_MAX", "8MiB")
-            .set("HANDOFF_LOG__CHECKPOINT_BYTES", "256KiB")
-            .set("HANDOFF_LOG__CHECKPOINT_CHUNK_BYTES", "4KiB")
-            .set("HANDOFF_SERVER__DISK_FREE_MIN", "1MiB");
+        let lair = restless(served::lair(place));
         Self { seed, lair, dice: Dice::new(seed), bag: Bag::default(), lives: 0 }
     }
 
@@ -269,6 +261,18 @@ impl Stalk {
             }
         }
     }
+}
+
+/// A server whose journal is so small that files are recycled and checkpoints taken within seconds.
+#[must_use]
+pub fn restless(lair: Lair) -> Lair {
+    lair.set("HANDOFF_LOG__JOURNAL_FILE_BYTES", "1MiB")
+        .set("HANDOFF_LOG__JOURNAL_BYTES_MAX", "16MiB")
+        .set("HANDOFF_LOG__JOURNAL_RESERVE_BYTES", "2MiB")
+        .set("HANDOFF_LOG__CHANGE_BYTES_MAX", "8MiB")
+        .set("HANDOFF_LOG__CHECKPOINT_BYTES", "256KiB")
+        .set("HANDOFF_LOG__CHECKPOINT_CHUNK_BYTES", "4KiB")
+        .set("HANDOFF_SERVER__DISK_FREE_MIN", "1MiB")
 }
 
 fn trouble(what: &str) -> impl FnOnce(std::io::Error) -> Trouble {

@@ -10,7 +10,7 @@ use handoff_sim::scenario::{Scenario, run};
 use handoff_tests::hunt::Hunt;
 use handoff_tests::place::Place;
 use handoff_tests::stalk::{Bag, Hunts};
-use handoff_tests::{letters, reminders};
+use handoff_tests::{groups, letters, reminders};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -46,6 +46,8 @@ enum Tortured {
     Events,
     /// The streams room of the real server
     Streams,
+    /// Groups of the real server, and their consumers
+    Groups,
 }
 
 #[derive(Default)]
@@ -72,6 +74,7 @@ fn main() -> ExitCode {
         Tortured::Log => torture_log(&arguments),
         Tortured::Events => torture_events(&arguments),
         Tortured::Streams => torture_streams(&arguments),
+        Tortured::Groups => torture_groups(&arguments),
     };
     match tortured {
         Ok(summary) => {
@@ -89,6 +92,16 @@ fn main() -> ExitCode {
 fn programs() -> Result<PathBuf, String> {
     let here = std::env::current_exe().map_err(|error| format!("where am I? {error}"))?;
     Ok(here.parent().unwrap_or(Path::new(".")).to_owned())
+}
+
+/// A program that lies beside this one.
+fn beside(name: &str) -> Result<PathBuf, String> {
+    let program = programs()?.join(name);
+    if program.is_file() {
+        return Ok(program);
+    }
+    let words = format!("cargo build -p handoff-tests --bin {name}, with this program's profile");
+    Err(format!("there is no {}: {words}", program.display()))
 }
 
 /// One data directory after the other until time is over, with simulated seeds between them.
@@ -173,7 +186,13 @@ fn torture_streams(arguments: &Arguments) -> Result<Summary, String> {
         outcomes += hunt.outcomes();
     })?;
     let mut summary = followed(&sum);
-    summary.extend([
+    summary.extend(written(outcomes));
+    Ok(summary)
+}
+
+/// What is told of what was written.
+fn written(outcomes: letters::Outcomes) -> Summary {
+    vec![
         ("acknowledged", outcomes.acknowledged),
         ("  as duplicates", outcomes.duplicates),
         ("refused by the rules", outcomes.refused),
@@ -182,17 +201,40 @@ fn torture_streams(arguments: &Arguments) -> Result<Summary, String> {
         ("delivered later", outcomes.delivered),
         ("cancelled", outcomes.cancelled),
         ("messages read", outcomes.read),
+    ]
+}
+
+fn torture_groups(arguments: &Arguments) -> Result<Summary, String> {
+    let consumer = beside("consumer")?;
+    let (mut asked, mut read) = (letters::Outcomes::default(), groups::Outcomes::default());
+    let begin = |seed, place: &Path| groups::Hunt::new(seed, consumer.clone(), place);
+    let sum = follow(arguments, ("groups", Scenario::Streams), begin, |hunt| {
+        asked += hunt.written();
+        read += hunt.read();
+    })?;
+    let mut summary = followed(&sum);
+    summary.extend(written(asked));
+    summary.extend([
+        ("consumers", read.consumers),
+        ("  killed", read.consumers_killed),
+        ("  frozen", read.consumers_frozen),
+        ("handed out", read.handed_out),
+        ("  again", read.again),
+        ("counted: ok", read.ok),
+        ("  failed", read.failed),
+        ("  retry", read.retried),
+        ("fenced", read.refused),
+        ("unanswered, there", read.unknown_there),
+        ("unanswered, not there", read.unknown_missing),
+        ("dead letters", read.dead),
+        ("stored with a commit", read.copies),
     ]);
     Ok(summary)
 }
 
 fn torture_log(arguments: &Arguments) -> Result<Summary, String> {
+    let victim = beside("victim")?;
     let programs = programs()?;
-    let victim = programs.join("victim");
-    if !victim.is_file() {
-        let words = "cargo build -p handoff-tests --bin victim, with this program's profile";
-        return Err(format!("there is no {}: {words}", victim.display()));
-    }
     let parent = arguments.dir.clone().unwrap_or_else(|| programs.join("torture-data"));
     let over = clock() + Duration::from_secs(arguments.for_secs);
     let mut sum = Sum::default();

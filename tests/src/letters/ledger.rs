@@ -2,32 +2,33 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::AddAssign;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
 use super::work::{Asked, What};
 use crate::ledger::Trouble;
+use crate::wall::millis_of;
 
 /// The topics there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Topic {
+pub(crate) enum Topic {
+    /// As it comes.
     Letters,
     /// With batches that are compressed.
     Pressed,
 }
 
 impl Topic {
-    pub(super) const ALL: [Self; 2] = [Self::Letters, Self::Pressed];
+    pub(crate) const ALL: [Self; 2] = [Self::Letters, Self::Pressed];
 
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Letters => "letters",
             Self::Pressed => "pressed",
         }
     }
 
-    pub(super) fn partitions(self) -> u32 {
+    pub(crate) fn partitions(self) -> u32 {
         match self {
             Self::Letters => 4,
             Self::Pressed => 2,
@@ -226,10 +227,17 @@ impl Ledger {
         }
     }
 
-    pub(super) fn end_of(&self, topic: Topic, partition: u32) -> u64 {
+    pub(crate) fn end_of(&self, topic: Topic, partition: u32) -> u64 {
         let of = (topic, partition, 0)..=(topic, partition, u64::MAX);
         // Answers may be ahead of what was read; nothing below them is missing.
         self.places.range(of).next_back().map_or(0, |((_, _, offset), _)| offset + 1)
+    }
+
+    /// The letter that stands somewhere, as far as anybody knows.
+    pub(crate) fn text_at(&self, topic: Topic, partition: u32, offset: u64) -> Option<String> {
+        let number = *self.places.get(&(topic, partition, offset))?;
+        let entry = self.entries.get(usize::try_from(number).ok()?)?;
+        Some(entry.letter.text(number))
     }
 
     pub(super) fn answered(
@@ -398,25 +406,4 @@ impl Ledger {
     fn entry(&mut self, letter: u64) -> Option<&mut Entry> {
         self.entries.get_mut(usize::try_from(letter).ok()?)
     }
-}
-
-/// What the operator's clock shows, in milliseconds since 1970.
-#[expect(clippy::disallowed_methods, reason = "another process runs on real time")]
-pub(super) fn wall_millis() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
-}
-
-/// The milliseconds since 1970 that such a text means: `2026-11-16T06:00:00.000Z`.
-fn millis_of(text: &str) -> Option<i64> {
-    let number = |from: usize, to: usize| text.get(from..to)?.parse::<i64>().ok();
-    let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
-    let (hour, minute, second) = (number(11, 13)?, number(14, 16)?, number(17, 19)?);
-    let fraction: String = text.get(20..)?.chars().take_while(char::is_ascii_digit).collect();
-    let fraction = format!("{fraction:0<3}").get(..3)?.parse::<i64>().ok()?;
-    let (year, month) = if month <= 2 { (year - 1, month + 9) } else { (year, month - 3) };
-    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
-    let days = era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100;
-    let days = days + (153 * month + 2) / 5 + day - 1 - 719_468;
-    Some(((days * 24 + hour) * 60 + minute) * 60_000 + second * 1_000 + fraction)
 }

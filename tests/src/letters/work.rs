@@ -3,7 +3,8 @@
 use handoff_sim::dice::Dice;
 use serde_json::{Value, json};
 
-use super::ledger::{Ledger, Letter, Topic, wall_millis};
+use super::ledger::{Ledger, Letter, Topic};
+use crate::wall::{rfc3339, wall_millis};
 
 /// A request on its way.
 #[derive(Clone, Debug)]
@@ -188,22 +189,4 @@ fn path(topic: Topic) -> String {
 
 fn guid(seed: u64, writer: usize) -> String {
     format!("{:08x}-0000-4000-8000-{:012x}", seed & 0xffff_ffff, writer + 1)
-}
-
-/// Milliseconds since 1970 as text.
-fn rfc3339(millis: i64) -> String {
-    let (days, rest) = (millis.div_euclid(86_400_000), millis.rem_euclid(86_400_000));
-    // Civil from days (Hinnant): era of 400 years, March first.
-    let shifted = days + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let of_era = shifted.rem_euclid(146_097);
-    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    let (hour, minute) = (rest / 3_600_000, rest / 60_000 % 60);
-    let (second, milli) = (rest / 1_000 % 60, rest % 1_000);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z")
 }

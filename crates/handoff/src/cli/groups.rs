@@ -151,7 +151,8 @@ pub(crate) struct GroupFlags {
     /// How long a retry waits at most
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub(crate) backoff_max: Option<Duration>,
-    /// How many offsets a partition may be ahead of its oldest message that is not done
+    /// How many messages of a partition may be out, or wait for their retry or for those before
+    /// them
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) in_flight_max: Option<u64>,
 }

@@ -83,8 +83,8 @@ fn of(flags: GroupFlags) -> Result<GroupSettings, Failure> {
     if let Some(time) = flags.backoff_max {
         settings = settings.backoff_max(time);
     }
-    if let Some(offsets) = flags.in_flight_max {
-        settings = settings.in_flight_max(offsets);
+    if let Some(messages) = flags.in_flight_max {
+        settings = settings.in_flight_max(messages);
     }
     Ok(settings)
 }

@@ -86,7 +86,7 @@ const GROUP_KEYS: &[DeclaredKey<DeclaredGroup>] = &[
     declared_key!(backoff_max_ms: Kind::Time(Unit::Millis, Duration::ZERO, DAY), backoff_max,
         "How long at most."),
     declared_key!(in_flight_max: Kind::Count(1, 1_000_000), in_flight_max,
-        "How many offsets of a partition may lie between the first that is not finished and the next to be handed out."),
+        "How many messages of a partition may be out, wait for their retry, or wait for those before them."),
 ];
 
 #[expect(clippy::unwrap_used, reason = "one letter is a name")]

@@ -295,7 +295,7 @@ pub(crate) const KEYS: &[Key] = &[
     key!(streams.session_secs_max: secs(1, DAY), streams.group_bounds.session_max,
         "For how long a member may ask to be silent.", reload = true),
     key!(streams.delivery_bytes_max: Kind::Bytes(16 * MIB, TIB), streams.delivery_bytes_max,
-        "Messages on their way to all members of groups together; above that polls wait for their turn."),
+        "Messages on their way to all members of groups together; above that each is given 64 KiB at a time."),
 ];
 
 fn tls_of(settings: &mut Settings) -> &mut Tls {

@@ -98,10 +98,10 @@ pub(crate) fn offered(
     (runs, fresh)
 }
 
-/// How many offsets beyond those that were looked at may be.
+/// How many messages beyond those that were looked at may be. What is finished does not count,
+/// wherever it lies: one message that takes long keeps nobody waiting but itself.
 fn window(position: &Position, settings: &GroupSettings) -> u64 {
-    let end = position.start.saturating_add(settings.in_flight_max.into());
-    end.saturating_sub(position.next)
+    u64::from(settings.in_flight_max).saturating_sub(position.open)
 }
 
 fn extend(runs: &mut Vec<Run>, (first, last): Run) {
@@ -353,30 +353,28 @@ impl<'a> Choice<'a> {
     }
 
     fn choose_new(&mut self, budget: &mut Budget) {
-        // What retention took is passed by at once, but for what somebody holds of it.
-        let held = || self.position.ranges().find(|(_, range)| is_leased(range));
-        let start = match self.next > self.position.next {
-            true => held().map_or(self.next, |(first, _)| first),
-            false => self.position.start,
-        };
-        let end = start.saturating_add(self.group.settings.in_flight_max.into());
+        let mut room = window(self.position, &self.group.settings).saturating_add(self.lost_open());
         let mut next = self.next;
         let new = self.new;
         for fact in new {
-            if self.is_lost(next) || fact.offset != next || next >= end || self.gate.shut {
+            if self.is_lost(next) || fact.offset != next || self.gate.shut {
                 break;
             }
             if self.is_unwanted(fact) {
                 extend(&mut self.passed, (next, next));
+            } else if room == 0 {
+                break;
             } else if self.gate.lets(fact.key) {
                 if !budget.take(fact.bytes) {
                     break;
                 }
                 self.chosen.push((next, 1));
+                room -= 1;
             } else if budget.is_spent() {
                 break;
             } else {
                 self.gate.hold(fact.key);
+                room -= 1;
             }
             self.keys.push(fact.key);
             next += 1;
@@ -388,6 +386,14 @@ impl<'a> Choice<'a> {
         {
             self.lost = last - next + 1;
         }
+    }
+
+    /// Messages that waited and are not kept any more: they are as good as finished.
+    fn lost_open(&self) -> u64 {
+        let Some(last) = self.found.kept.checked_sub(1) else { return 0 };
+        let waits = self.position.ranges.over(self.position.start, last);
+        let waits = waits.filter(|(_, range)| matches!(range.mark, Mark::Waiting { .. }));
+        waits.map(|(first, range)| range.last.min(last) - first + 1).sum()
     }
 
     fn is_lost(&self, offset: u64) -> bool {

@@ -79,6 +79,8 @@ pub struct Position {
     pub(crate) damaged: Option<Run>,
     // ── derived ──
     pub(super) deadlines: BTreeSet<(Steady, LeaseId)>,
+    /// How many messages between `start` and `next` are not finished.
+    pub(super) open: u64,
 }
 
 /// What becomes true of a position.
@@ -184,6 +186,12 @@ impl Position {
     #[must_use]
     pub fn range_count(&self) -> usize {
         self.ranges.len()
+    }
+
+    /// How many messages between them are not finished.
+    #[must_use]
+    pub const fn open(&self) -> u64 {
+        self.open
     }
 
     /// What is out.
@@ -345,6 +353,7 @@ impl Position {
         self.leases.clear();
         self.finished.clear();
         self.deadlines.clear();
+        self.open = 0;
         self.damaged = None;
     }
 
@@ -354,6 +363,7 @@ impl Position {
         let keys = if fits { Keys::of(keys.hashes().to_vec()) } else { Keys::default() };
         self.ranges.push(self.next, Range { last: next - 1, mark: Mark::FRESH, keys });
         self.next = next;
+        self.open = self.open.saturating_add(count);
     }
 
     fn hand_out(&mut self, lease: LeaseId, member: MemberId, deadline: Steady, runs: &[Run]) {
@@ -389,15 +399,20 @@ impl Position {
     /// Sets what is known of messages of which something else was known.
     fn set(&mut self, (first, last): Run, mark: &Mark, fits: impl Fn(&Mark) -> bool) {
         let mut answered: Vec<(LeaseId, Run)> = Vec::new();
+        let mut finished = 0;
         self.ranges.rewrite(first, last, |from, range| {
             if !fits(&range.mark) {
                 return None;
+            }
+            if *mark == Mark::Done {
+                finished += range.last - from + 1;
             }
             if let Mark::Leased { lease, .. } = range.mark {
                 answered.push((lease, (from, range.last)));
             }
             Some(mark.clone())
         });
+        self.open = self.open.saturating_sub(finished);
         for (lease, run) in answered {
             self.answer(lease, run, *mark == Mark::Done);
         }
@@ -459,6 +474,7 @@ impl Position {
                     Mark::Done
                 })
             });
+            self.open = self.open.saturating_sub(lost);
             if below > self.next {
                 lost += below - self.next;
                 let done = Range { last, mark: Mark::Done, keys: Keys::default() };
@@ -498,6 +514,9 @@ impl Position {
             if let Mark::Leased { lease, .. } = &mark {
                 let held = held.entry(*lease).or_default();
                 *held = held.checked_add(count)?;
+            }
+            if mark != Mark::Done {
+                position.open = position.open.checked_add(count)?;
             }
             let range = Range { last: next - 1, mark, keys };
             position.ranges.put(position.next, range);

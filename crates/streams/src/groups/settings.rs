@@ -108,8 +108,8 @@ pub struct GroupSettings {
     pub backoff: Span,
     /// How long at most.
     pub backoff_max: Span,
-    /// How many offsets of a partition may lie between the first that is not finished and the next
-    /// to be handed out.
+    /// How many messages of a partition may be out, wait for their retry, or wait for those before
+    /// them.
     pub in_flight_max: u32,
 }
 

@@ -51,6 +51,8 @@ pub struct PartitionView {
     pub dead: u64,
     /// Messages that went before they were read.
     pub lost: u64,
+    /// Ranges between `committed` and `next` of which the same is known.
+    pub ranges: u64,
     /// Who has it.
     pub owner: Option<MemberId>,
     /// Why nothing is handed out now, though there is something.
@@ -344,6 +346,7 @@ impl State {
             waiting: counts.waiting,
             dead: position.dead_count(),
             lost: position.lost(),
+            ranges: position.range_count() as u64,
             owner: members.owner(partition),
             blocked_by: blocked_by(group, members, position, counts, *unseen, now),
         })
@@ -387,7 +390,6 @@ struct Counts {
     waiting: u64,
     /// Looked at and never handed out.
     fresh: u64,
-    done: u64,
 }
 
 impl Counts {
@@ -399,7 +401,7 @@ impl Counts {
                 Mark::Leased { .. } => counts.processing += count,
                 Mark::Waiting { attempt: 0, .. } => counts.fresh += count,
                 Mark::Waiting { .. } => counts.waiting += count,
-                Mark::Done => counts.done += count,
+                Mark::Done => {}
             }
         }
         counts
@@ -424,7 +426,7 @@ fn blocked_by(
     unseen: u64,
     now: Now,
 ) -> Option<String> {
-    let Counts { processing, waiting, fresh, done } = counts;
+    let Counts { processing, waiting, fresh } = counts;
     if unseen + processing + waiting + fresh == 0 {
         return None;
     }
@@ -433,7 +435,7 @@ fn blocked_by(
     );
     let (offered, count) = super::poll::offered(position, &group.settings, 1, now.steady);
     let window = u64::from(group.settings.in_flight_max);
-    let full = position.next() - position.start() >= window;
+    let full = position.open() >= window;
     let is_free = !offered.is_empty() || (count > 0 && unseen > 0);
     let held = || {
         let left = position.leases().map(|(_, lease)| lease.deadline.since(now.steady)).max();
@@ -461,8 +463,7 @@ fn blocked_by(
             0 => format!("{waiting} messages wait for their retry"),
             _ => held(),
         };
-        let flight = processing + waiting + fresh + done;
-        return Some(format!("window full: {flight} in flight; {first}"));
+        return Some(format!("window full: {} in flight; {first}", position.open()));
     }
     let next = position.ranges().filter_map(|(_, range)| match range.mark {
         Mark::Waiting { until, attempt, .. } if attempt > 0 && until > now.steady => Some(until),

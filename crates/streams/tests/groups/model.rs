@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use handoff_streams::Message;
 use handoff_streams::groups::{
-    CommitOutcome, GroupCommand, GroupReply, LeaseId, MemberId, MessageStatus, Order, VerdictStatus,
+    CommitOutcome, GroupCommand, GroupReply, LeaseId, Mark, MemberId, MessageStatus, Order,
+    VerdictStatus,
 };
 use handoff_types::Span;
 use proptest::prelude::*;
@@ -15,6 +16,7 @@ use proptest::prelude::*;
 use crate::world::{World, polling, work};
 
 const PARTITIONS: u32 = 3;
+const IN_FLIGHT: u64 = 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Is {
@@ -79,7 +81,7 @@ impl Model {
         let mut world = World::like(PARTITIONS, |settings| {
             settings.order = order;
             settings.max_attempts = 3;
-            settings.in_flight_max = 8;
+            settings.in_flight_max = u32::try_from(IN_FLIGHT).unwrap();
         });
         world.careful = true;
         Self {
@@ -355,11 +357,16 @@ impl Model {
             assert!(start >= *floor, "what is committed went back");
             *floor = start;
             assert!(next >= start);
-            let window = position.ranges().fold(start, |at, (first, range)| {
+            let mut open = 0;
+            let end = position.ranges().fold(start, |at, (first, range)| {
                 assert_eq!(first, at, "ranges lie side by side");
+                let finished = range.mark == Mark::Done;
+                open += if finished { 0 } else { range.last - first + 1 };
                 range.last + 1
             });
-            assert_eq!(window, next);
+            assert_eq!(end, next);
+            assert_eq!(position.open(), open);
+            assert!(open <= IN_FLIGHT, "{open} are not finished");
         }
         let view = self.world.view();
         let mut owners = BTreeSet::new();

@@ -142,12 +142,12 @@ fn objection(
         }
     }
     let (runs, out) = (place.runs(), place.out().len());
-    // What retention took is passed by, however much it is.
-    let end = (seen.committed + u64::from(window)).max(log.start);
-    if seen.ranges > runs || seen.leases > out || seen.next > end {
+    let open = place.open();
+    let is_over = open > usize::try_from(window).unwrap_or(usize::MAX);
+    if seen.ranges > runs || seen.leases > out || is_over {
         let SeenPlace { ranges, leases, next, .. } = seen;
         let why = format!(
-            "{committed} to {next} take {ranges} ranges for {runs} runs, {leases} leases for {out}"
+            "{open} of {committed} to {next} are not finished and take {ranges} ranges for {runs} runs, {leases} leases for {out}"
         );
         return Some((committed, why));
     }

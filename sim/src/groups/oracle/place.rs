@@ -133,6 +133,11 @@ impl Place {
         open.next().unwrap_or(self.next)
     }
 
+    /// How many that were looked at are not finished.
+    pub(crate) fn open(&self) -> usize {
+        (self.floor..self.next).filter(|offset| !self.cell(*offset).is_finished()).count()
+    }
+
     /// Messages that are out.
     pub(crate) fn out(&self) -> Vec<(u64, MemberId, LeaseId, Steady, u32)> {
         let out = self.cells.iter().filter_map(|(offset, cell)| match cell.is {

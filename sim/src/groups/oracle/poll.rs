@@ -108,7 +108,8 @@ impl Oracle {
         lose(place, found.kept);
         let before = place.clone();
         let committed = before.committed();
-        let end = committed + u64::from(settings.in_flight_max);
+        let room = usize::try_from(settings.in_flight_max).unwrap_or(usize::MAX);
+        let room = room.saturating_sub(before.open());
         let handed = handed.range((at, 0)..=(at, u64::MAX));
         let handed: BTreeMap<u64, &HandedOut> =
             handed.map(|((_, offset), batch)| (*offset, batch)).collect();
@@ -129,10 +130,6 @@ impl Oracle {
             }
             if !facts.contains(&offset) || unwanted(offset) {
                 return objects(offset, "nobody should get it".to_owned());
-            }
-            // What was looked at when the window was larger stays in it.
-            if offset >= end.max(before.next) {
-                return objects(offset, format!("the window ends at {end}"));
             }
             if batch.deadline != now + settings.lease || batch.lease.0 <= before.last_lease {
                 return objects(offset, format!("it is handed out under {batch:?}"));
@@ -166,6 +163,11 @@ impl Oracle {
             }
         }
         let after = place.clone();
+        let opened = (before.next..next).filter(|offset| !after.cell(*offset).is_finished());
+        let opened = opened.count();
+        if opened > room {
+            return objects(next, format!("{opened} more are out or held, with room for {room}"));
+        }
         for offset in handed.keys() {
             let key = log.get(*offset).and_then(|kept| kept.key.clone());
             for earlier in committed..*offset {

@@ -1,8 +1,9 @@
 //! What the room is asked.
 
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 
 use handoff_streams::groups::{
     Candidate, Group, GroupCommand, GroupFigures, GroupId, GroupName, GroupReply, GroupSettings,
@@ -340,6 +341,8 @@ pub(super) struct Shared {
     pub(super) deliveries: Arc<Semaphore>,
     /// How many that were in the beginning.
     pub(super) deliveries_max: usize,
+    /// One answer of each member beside that, of members that wait for theirs or use it.
+    own_turns: Mutex<BTreeMap<MemberId, Weak<Semaphore>>>,
     /// Nobody is to wait for space any more.
     pub(super) hurried: AtomicBool,
     /// Settings have changed, or the room is to hurry.
@@ -354,6 +357,7 @@ impl Shared {
             deliveries_max,
             bells: Arc::default(),
             deliveries,
+            own_turns: Mutex::default(),
             settings: RwLock::new(Arc::new(settings)),
             catalogue,
             quotas: Quotas::default(),
@@ -365,6 +369,18 @@ impl Shared {
 
     pub(super) fn settings(&self) -> Arc<settings::Streams> {
         Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The turn of a member that nobody else has.
+    pub(super) fn own_turn(&self, member: MemberId) -> Arc<Semaphore> {
+        let mut turns = self.own_turns.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(turn) = turns.get(&member).and_then(Weak::upgrade) {
+            return turn;
+        }
+        turns.retain(|_, turn| turn.strong_count() > 0);
+        let turn = Arc::new(Semaphore::new(1));
+        turns.insert(member, Arc::downgrade(&turn));
+        turn
     }
 
     pub(super) fn set_settings(&self, settings: settings::Streams) {

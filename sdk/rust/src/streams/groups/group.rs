@@ -104,10 +104,10 @@ impl GroupSettings {
         self
     }
 
-    /// How far a partition may be ahead of its oldest message that is not done. 20,000 offsets
-    /// unless said otherwise.
-    pub fn in_flight_max(mut self, offsets: u64) -> Self {
-        self.in_flight_max = Some(offsets);
+    /// How many messages of a partition may be out, wait for their retry, or wait for those before
+    /// them. 20,000 unless said otherwise.
+    pub fn in_flight_max(mut self, messages: u64) -> Self {
+        self.in_flight_max = Some(messages);
         self
     }
 

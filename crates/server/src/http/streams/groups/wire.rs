@@ -115,8 +115,8 @@ pub(in crate::http) struct NewGroup {
     /// How long at most; 300000 if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     backoff_max_ms: Option<u64>,
-    /// How many offsets of a partition may lie between the first that is not finished and the next
-    /// to be handed out; 20000 if absent.
+    /// How many messages of a partition may be out, wait for their retry, or wait for those before
+    /// them; 20000 if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     in_flight_max: Option<u32>,
 }
@@ -217,7 +217,7 @@ impl GroupChange {
     }],
     "partitions": [{
         "topic": "orders", "partition": 0, "committed": 5, "next": 9, "end": 12, "lag": 7,
-        "processing": 4, "waiting": 0, "dead": 1, "lostToRetention": 0,
+        "processing": 4, "waiting": 0, "dead": 1, "lostToRetention": 0, "ranges": 1,
         "owner": "0123456789abcdef0123456789abcdef",
         "blockedBy": "4 messages are held by till 7, 12 s left; what is behind has the same keys",
     }],
@@ -318,6 +318,9 @@ pub(in crate::http) struct PlaceBody {
     dead: u64,
     /// Messages that retention took before they were read.
     lost_to_retention: u64,
+    /// Ranges of messages between `committed` and `next` of which the same is known: what the group
+    /// takes of the server's memory here. None if nothing is out.
+    ranges: u64,
     /// Who has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     owner: Option<String>,
@@ -339,6 +342,7 @@ impl From<PartitionView> for PlaceBody {
             waiting: view.waiting,
             dead: view.dead,
             lost_to_retention: view.lost,
+            ranges: view.ranges,
             owner: view.owner.map(|owner| owner.to_string()),
             blocked_by: view.blocked_by,
         }

@@ -8,6 +8,10 @@
 //!
 //! The bell hangs before the first look, so nothing that happens meanwhile is missed. What was
 //! looked at and brought nothing is not read again until it changes.
+//!
+//! What is on its way to members is bounded, and whoever takes it slowly holds it for long. So every
+//! member has a turn of its own beside what all share, for one small answer at a time: those who are
+//! slow may use up what is shared, and stop nobody else.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,6 +34,9 @@ use super::super::{StreamsRoom, unexpected};
 use super::unreadable;
 use crate::rooms::RoomError;
 use crate::settings;
+
+/// What is given in a member's own turn, give or take one message.
+const OWN_TURN_BYTES: usize = 64 << 10;
 
 /// How long a poll waits for others to take what they were given, at least.
 const TURN_WAIT_MIN: Duration = Duration::from_secs(5);
@@ -98,6 +105,38 @@ fn by_partition(seen: &[Sight]) -> Vec<Sight> {
     let mut seen = seen.to_vec();
     seen.sort_by_key(|sight| sight.candidate.partition);
     seen
+}
+
+/// Leave to put something on its way.
+#[derive(Debug)]
+enum Turn {
+    /// So many bytes of what all share.
+    Shared(OwnedSemaphorePermit),
+    /// The member's own: one small answer.
+    Own(OwnedSemaphorePermit),
+}
+
+impl Turn {
+    /// How much may be given.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Shared(permit) => permit.num_permits(),
+            Self::Own(_) => OWN_TURN_BYTES,
+        }
+    }
+
+    /// What has to be kept until so many bytes are on their way. What was not used is somebody
+    /// else's.
+    fn used(self, bytes: usize) -> OwnedSemaphorePermit {
+        match self {
+            Self::Shared(mut permit) => {
+                let spare = permit.num_permits().saturating_sub(bytes);
+                drop(permit.split(spare));
+                permit
+            }
+            Self::Own(permit) => permit,
+        }
+    }
 }
 
 /// What was read for a poll.
@@ -206,8 +245,9 @@ impl StreamsRoom {
         asked: &PollAsked,
         seen: &[Sight],
     ) -> Result<Option<Polled>, RoomError> {
-        let mut permit = self.turn_to_deliver(asked).await?;
-        let Reading { found, records } = self.read_for(asked, seen).await?;
+        let turn = self.turn_to_deliver(asked).await?;
+        let max_bytes = asked.max_bytes.min(turn.bytes());
+        let Reading { found, records } = self.read_for(asked, max_bytes, seen).await?;
         let on_corrupt = match self.settings().on_corrupt {
             settings::OnCorrupt::Stop => OnCorrupt::Stop,
             settings::OnCorrupt::Skip => OnCorrupt::Skip,
@@ -216,7 +256,7 @@ impl StreamsRoom {
             group: asked.group.clone(),
             member: asked.member,
             max_messages: asked.max_messages,
-            max_bytes: asked.max_bytes,
+            max_bytes,
             found,
             on_corrupt,
         };
@@ -228,28 +268,42 @@ impl StreamsRoom {
             return Ok(None);
         }
         let batches = self.batches(handed, records);
-        // What was not used of the turn is somebody else's.
-        let bytes: usize = batches.iter().flat_map(|batch| &batch.records).map(weight).sum();
-        let spare = permit.num_permits().saturating_sub(bytes);
-        drop(permit.split(spare));
-        Ok(Some(Polled { generation, batches, permit: Some(permit) }))
+        let bytes = batches.iter().flat_map(|batch| &batch.records).map(weight).sum();
+        Ok(Some(Polled { generation, batches, permit: Some(turn.used(bytes)) }))
     }
 
-    /// Waits until as much may be read as a member wants.
-    async fn turn_to_deliver(&self, asked: &PollAsked) -> Result<OwnedSemaphorePermit, RoomError> {
+    /// Waits until as much may be read as a member wants, or less in its own turn.
+    async fn turn_to_deliver(&self, asked: &PollAsked) -> Result<Turn, RoomError> {
         let bytes = asked.max_bytes.min(self.shared.deliveries_max);
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        let turn = Arc::clone(&self.shared.deliveries).acquire_many_owned(bytes);
+        let deliveries = &self.shared.deliveries;
+        if let Ok(permit) = Arc::clone(deliveries).try_acquire_many_owned(bytes) {
+            return Ok(Turn::Shared(permit));
+        }
+        let shared = Arc::clone(deliveries).acquire_many_owned(bytes);
+        let own = self.shared.own_turn(asked.member).acquire_owned();
+        let turn = async {
+            tokio::select! {
+                biased;
+                permit = shared => permit.map(Turn::Shared),
+                permit = own => permit.map(Turn::Own),
+            }
+        };
         match timeout(asked.wait.max(TURN_WAIT_MIN), turn).await {
-            Ok(Ok(permit)) => Ok(permit),
-            // It is never closed.
+            Ok(Ok(turn)) => Ok(turn),
+            // They are never closed.
             Ok(Err(_)) | Err(_) => Err(RoomError::Delivering(self.delivering())),
         }
     }
 
-    async fn read_for(&self, asked: &PollAsked, seen: &[Sight]) -> Result<Reading, RoomError> {
+    async fn read_for(
+        &self,
+        asked: &PollAsked,
+        max_bytes: usize,
+        seen: &[Sight],
+    ) -> Result<Reading, RoomError> {
         let mut reading = Reading::default();
-        let (mut messages, mut bytes) = (asked.max_messages, asked.max_bytes);
+        let (mut messages, mut bytes) = (asked.max_messages, max_bytes);
         for sight in seen.iter().filter(|sight| sight.is_worth_it()) {
             if messages == 0 || bytes == 0 {
                 break;
