@@ -12,8 +12,8 @@ use handoff_sim::scenario::{Scenario, run};
 fn seeds(scenario: Scenario) -> Range<u64> {
     match scenario {
         Scenario::Streams | Scenario::StreamsBrokers => 1000..1004,
-        Scenario::Groups => 1000..1003,
-        Scenario::GroupsBrokers => 1000..1008,
+        Scenario::Groups => 1000..1002,
+        Scenario::GroupsBrokers => 1000..1004,
         _ => 1000..1030,
     }
 }
