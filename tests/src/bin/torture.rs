@@ -180,8 +180,7 @@ fn torture_events(arguments: &Arguments) -> Result<Summary, String> {
 
 fn torture_streams(arguments: &Arguments) -> Result<Summary, String> {
     let mut outcomes = letters::Outcomes::default();
-    let worlds =
-        [Scenario::Streams, Scenario::StreamsBrokers, Scenario::Groups, Scenario::GroupsBrokers];
+    let worlds = [Scenario::Streams, Scenario::StreamsBrokers];
     let sum = follow(arguments, ("streams", &worlds), letters::Hunt::new, |hunt| {
         outcomes += hunt.outcomes();
     })?;
@@ -208,7 +207,8 @@ fn torture_groups(arguments: &Arguments) -> Result<Summary, String> {
     let consumer = beside("consumer")?;
     let (mut asked, mut read) = (letters::Outcomes::default(), groups::Outcomes::default());
     let begin = |seed, place: &Path| groups::Hunt::new(seed, consumer.clone(), place);
-    let sum = follow(arguments, ("groups", Scenario::Streams), begin, |hunt| {
+    let worlds = [Scenario::Groups, Scenario::GroupsBrokers];
+    let sum = follow(arguments, ("groups", &worlds), begin, |hunt| {
         asked += hunt.written();
         read += hunt.read();
     })?;
