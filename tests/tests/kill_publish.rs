@@ -72,6 +72,7 @@ fn every_occurrence_is_in_its_topic_once_whenever_the_server_is_killed() {
         // Anywhere between one occurrence and the next.
         served.prey.listen(Duration::from_micros(dice.below(100_000)));
         served.prey.kill().unwrap();
+        served.prey.ended().unwrap();
         served = Served::start(&lair).unwrap();
         http = Http::connect(served.http, PATIENCE).unwrap();
         let again = read_all(&mut http);

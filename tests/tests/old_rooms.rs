@@ -306,7 +306,7 @@ fn groups_of_the_version_that_brought_them_are_there_and_go_on() {
     };
     let lines: Vec<String> = groups["groups"].as_array().unwrap().iter().map(line).collect();
     let expected = [
-        r#""auditing" ["orders","filler"] "latest" "none" 5 30000 "auditing.dead""#,
+        r#""auditing" ["filler","orders"] "latest" "none" 5 30000 "auditing.dead""#,
         r#""billing" ["orders"] "earliest" "key" 2 60000 "billing.dead""#,
         r#""late" ["orders"] "earliest" "key" 5 30000 "late.dead""#,
     ];

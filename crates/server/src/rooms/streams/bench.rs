@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use handoff_log::directory::Directory;
-use handoff_log::disk::Memory;
+use handoff_log::disk::{Disk, Memory};
 use handoff_log::journal::{
     BodyAt, Entry, Inline, Journal, Options, Permit, Purpose, ReadError, Refused, Ticket,
 };
@@ -32,18 +32,25 @@ pub(super) struct Bench {
 
 impl Bench {
     pub(super) async fn start() -> Self {
+        let mut bench = Self::open(Arc::new(Memory::new()));
+        bench.journal.go_on();
+        bench.work.resumed().await;
+        bench
+    }
+
+    /// A room that is not at work yet: nothing has become durable since the disk was opened.
+    pub(super) fn open(disk: Arc<dyn Disk>) -> Self {
         let limits = Limits { journal_file_bytes: 4 << 20, ..Limits::default() };
         let entropy = Entropy(7);
-        let directory = Directory::open(Arc::new(Memory::new()), entropy).unwrap();
+        let directory = Directory::open(disk, entropy).unwrap();
         let mut loading = Loading::<Streams>::begin(&directory).unwrap();
         let options = Options { limits: limits.clone(), directory: directory.id, entropy };
         let (opened, ..) = open_journal(&directory, options, &mut [&mut loading]).unwrap();
-        let inline = Inline::start(opened);
-        inline.commit().unwrap();
-        let journal = Arc::new(Tight::over(inline));
+        let journal = Arc::new(Tight::over(Inline::start(opened)));
+        journal.pause();
         let segments = Segments::open(Arc::clone(&directory.disk), (&limits).into()).unwrap();
         let host = loading.into_host(Arc::clone(&journal) as _, Arc::new(segments));
-        let (room, mut work) = StreamsRoom::start(Parts {
+        let (room, work) = StreamsRoom::start(Parts {
             host,
             checkpoints: Checkpoints::new(directory, &settings::Log::default()),
             clock: Clock::told(NOW).0,
@@ -52,7 +59,6 @@ impl Bench {
             watermark: Watermark::new(&std::env::temp_dir(), Some(0)).unwrap(),
         })
         .unwrap();
-        work.resumed().await;
         Self { room, work, journal }
     }
 }

@@ -4,6 +4,7 @@
 //! Time is paused here: it passes only when everybody waits for it. So a question that did wait
 //! behind producers would be answered after [`FULL_MAX`], and the clock would show it.
 
+use handoff_log::disk::Crash;
 use handoff_log::journal::Refused;
 use handoff_streams::{
     Compression, Durability, Message, Place, Produce, ScheduledId, TopicSettings, TopicSpec,
@@ -197,5 +198,25 @@ async fn one_message_does_not_wait_behind_all_the_bulk_that_is_sent() {
         places.push(offset(&one.await.unwrap().unwrap()));
     }
     assert_eq!(places, [0, 3, 7, 10], "which are taken in the order they came");
+    bench.work.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_room_does_not_answer_before_what_a_kill_left_is_on_disk_again() {
+    let disk = Crash::new();
+    let mut bench = Bench::open(Arc::new(disk.clone()));
+    bench.journal.go_on();
+    bench.work.resumed().await;
+    bench.room.create(topic("kept")).await.unwrap();
+    produce(&bench, "kept", message("the last")).await.unwrap().unwrap();
+    let (left, _) = disk.crash_keeping_nothing();
+
+    let mut bench = Bench::open(Arc::new(left));
+    let early = tokio::time::timeout(FULL_MAX, bench.work.resumed()).await;
+    assert!(early.is_err(), "nobody can read yet what the last round holds");
+    bench.journal.go_on();
+    bench.work.resumed().await;
+    let stored = produce(&bench, "kept", message("the next")).await.unwrap().unwrap();
+    assert_eq!(offset(&stored), 1);
     bench.work.stop().await;
 }

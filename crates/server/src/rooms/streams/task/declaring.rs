@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use handoff_log::journal::Purpose;
 use handoff_streams::{Command, Reply, TopicSpec};
+use handoff_types::Room as RoomName;
 use tokio::time::sleep;
 use tracing::{info, warn};
 
@@ -14,6 +15,10 @@ impl Room {
     /// Makes the topics that are declared and removes what belongs to none. The journal may refuse
     /// for a while; nothing is answered before.
     pub(super) async fn resume(&mut self) {
+        // After a kill the last round is written once more. Until that is on disk nobody can read
+        // what it holds, and it must not look as if a disk had failed. A journal that has stopped
+        // says so to whoever asks for something.
+        drop(self.host.journal().barrier(RoomName::Streams).await);
         let settings = Arc::clone(&self.settings);
         for declared in &settings.topics {
             while let Some(command) = self.declare(declared) {
