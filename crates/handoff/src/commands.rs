@@ -108,7 +108,11 @@ fn place(text: &str, flag: &str, offsets: bool) -> Result<Start, Failure> {
         let then = clock::wall().checked_sub(ago).unwrap_or(SystemTime::UNIX_EPOCH);
         return Ok(Start::Time(Time::from(then)));
     }
-    moment(text, flag).map(Start::Time)
+    moment(text, flag).map(Start::Time).map_err(|_| {
+        let what = format!("`{text}` is no place for {flag}");
+        let places = "earliest, latest, an offset, 2027-01-01T00:00:00Z or 90m (ago)";
+        Failure::new(Exit::Usage, what).remedy(format!("say {flag} with one of: {places}"))
+    })
 }
 
 /// Waits for what a client does. One thread is enough to wait.
