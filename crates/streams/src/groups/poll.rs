@@ -111,10 +111,6 @@ fn extend(runs: &mut Vec<Run>, (first, last): Run) {
     }
 }
 
-fn is_leased(range: &Range) -> bool {
-    matches!(range.mark, Mark::Leased { .. })
-}
-
 /// What has to wait because of what lies before it.
 struct Gate {
     order: Order,
@@ -316,7 +312,7 @@ impl<'a> Choice<'a> {
                 return;
             }
             // What is lost holds nobody up.
-            if range.last < self.found.kept && !is_leased(range) {
+            if range.last < self.found.kept && !matches!(range.mark, Mark::Leased { .. }) {
                 continue;
             }
             let Mark::Waiting { until, attempt, .. } = range.mark else {

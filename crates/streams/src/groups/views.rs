@@ -292,9 +292,12 @@ impl State {
     #[must_use]
     pub fn group_lag(&self, group: &Group, sight: &Sight) -> u64 {
         let Some(members) = self.members(group.id) else { return 0 };
-        let partitions = self.partitions_read(group, members, sight);
-        let lag = |partition| self.reach(group, partition).lag();
-        partitions.map(lag).fold(0, u64::saturating_add)
+        let none = Position::default();
+        let lag = |partition| {
+            let position = self.position(group.id, partition).unwrap_or(&none);
+            self.ahead(partition, position).1 + position.open()
+        };
+        self.partitions_read(group, members, sight).map(lag).fold(0, u64::saturating_add)
     }
 
     /// What members of a group read, or would.
@@ -312,15 +315,13 @@ impl State {
         topics.filter_map(|topic| self.topic(topic)).flat_map(manage::partitions)
     }
 
-    fn reach(&self, group: &Group, partition: PartitionId) -> Reach<'_> {
-        let position = self.position(group.id, partition);
+    /// The offset behind the last message of a partition, and how many were never looked at from a
+    /// position.
+    fn ahead(&self, partition: PartitionId, position: &Position) -> (u64, u64) {
         let kept = self.partition(partition).copied().unwrap_or_default();
-        let counts = position.map(Counts::of).unwrap_or_default();
-        let next = position.map_or(0, Position::next);
-        let end = kept.end.max(next);
+        let end = kept.end.max(position.next());
         // What is not kept any more will not be read.
-        let unseen = end - next.max(kept.start).min(end);
-        Reach { position, counts, end, unseen }
+        (end, end - position.next().max(kept.start).min(end))
     }
 
     fn partition_view(
@@ -331,24 +332,24 @@ impl State {
         now: Now,
     ) -> Option<PartitionView> {
         let topic = self.topic_by_id(partition.topic)?.name.clone();
-        let reach = self.reach(group, partition);
         let none = Position::default();
-        let position = reach.position.unwrap_or(&none);
-        let (lag, Reach { counts, end, unseen, .. }) = (reach.lag(), &reach);
+        let position = self.position(group.id, partition).unwrap_or(&none);
+        let counts = Counts::of(position);
+        let (end, unseen) = self.ahead(partition, position);
         Some(PartitionView {
             topic,
             partition,
             committed: position.start(),
             next: position.next(),
-            end: *end,
-            lag,
+            end,
+            lag: unseen + position.open(),
             processing: counts.processing,
             waiting: counts.waiting,
             dead: position.dead_count(),
             lost: position.lost(),
             ranges: position.range_count() as u64,
             owner: members.owner(partition),
-            blocked_by: blocked_by(group, members, position, counts, *unseen, now),
+            blocked_by: blocked_by(group, members, position, &counts, unseen, now),
         })
     }
 }
@@ -363,24 +364,6 @@ fn member_views(members: &Members, now: Now) -> Vec<MemberView> {
         assigned: member.assigned.clone(),
     };
     members.members.iter().map(view).collect()
-}
-
-/// How far a group is in a partition.
-struct Reach<'a> {
-    /// None if it has not begun.
-    position: Option<&'a Position>,
-    counts: Counts,
-    /// Behind the last message.
-    end: u64,
-    /// Messages that were never looked at.
-    unseen: u64,
-}
-
-impl Reach<'_> {
-    fn lag(&self) -> u64 {
-        let Counts { processing, waiting, fresh, .. } = self.counts;
-        self.unseen + processing + waiting + fresh
-    }
 }
 
 /// How many messages between start and next are what.

@@ -172,14 +172,14 @@ pub(in crate::http) async fn heartbeat(
 ) -> Result<(Extension<MayWait>, Answer<BeatBody>), Problem> {
     query.known(&[])?;
     let (group, member) = streams.member(path)?;
-    let may_wait = Extension(MayWait(patience(&streams)));
-    let waiting = (patience(&streams), &streams.door.stop);
+    let patience = patience(&streams);
+    let waiting = (patience, &streams.door.stop);
     let beat = streams.room.heartbeat(group, member, heartbeat.generation, waiting).await;
     let beat = beat.map_err(|error| streams.refuse(error))?;
     let assignment = beat.assignment.into_iter().map(Into::into).collect();
     let (generation, changed) = (beat.generation, beat.changed);
     let body = BeatBody { version: V1, generation, assignment, changed };
-    Ok((may_wait, Answer::ok(format, body)))
+    Ok((Extension(MayWait(patience)), Answer::ok(format, body)))
 }
 
 /// Leaves a group. What the member holds is free at once.
