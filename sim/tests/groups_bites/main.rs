@@ -8,21 +8,18 @@ mod messages;
 #[path = "../twisted/mod.rs"]
 mod twisted;
 
-use std::fmt;
-use std::marker::PhantomData;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use handoff_log::journal::{Entry, Journal, Permit, Ticket};
 use handoff_sim::dice::Dice;
 use handoff_sim::driver::{Fault, World, drive};
 use handoff_sim::groups::{Grouped, Grouping, Parts, Sound, Violation};
 use handoff_sim::history::{History, Keep};
-use handoff_store_embedded::{Frame, Persist, Undecodable};
 use handoff_streams::groups::{Fact, GroupChange, GroupCommand, Step as Move};
-use handoff_streams::{Action, Change, Command, Reply, State, Streams};
-use handoff_types::{Decision, Entropy, Machine, Now, Room, Sequence, Steady};
+use handoff_streams::{Change, Command, State, Streams};
+use handoff_types::{Machine, Sequence};
 use twisted::journal::{Hasty, fulfilled, hurried};
+use twisted::streams::{Decided, Twist, Twisted};
 
 const SEEDS: std::ops::Range<u64> = 0..12;
 
@@ -30,79 +27,6 @@ const STEPS: u64 = 200;
 
 /// A step of two brokers is smaller.
 const STEPS_OF_BROKERS: u64 = 600;
-
-type Decided = Decision<Reply, Change, Action>;
-
-/// What a room does otherwise than the streams room.
-trait Twist: fmt::Debug + Sized + 'static {
-    fn decide(state: &State, command: &Command, now: Now, entropy: Entropy) -> Decided {
-        Streams::decide(state, command, now, entropy)
-    }
-
-    fn encode(change: &Change, out: &mut Vec<u8>) {
-        Streams::encode_change(change, out);
-    }
-}
-
-/// The streams room with a twist.
-#[derive(Debug)]
-struct Twisted<T>(PhantomData<T>);
-
-impl<T: Twist> Machine for Twisted<T> {
-    type State = State;
-    type Command = Command;
-    type Change = Change;
-    type Reply = Reply;
-    type Action = Action;
-
-    fn decide(state: &State, command: &Command, now: Now, entropy: Entropy) -> Decided {
-        T::decide(state, command, now, entropy)
-    }
-
-    fn evolve(state: &mut State, change: &Change) {
-        Streams::evolve(state, change);
-    }
-
-    fn next_deadline(state: &State, now: Now) -> Option<Steady> {
-        Streams::next_deadline(state, now)
-    }
-}
-
-impl<T: Twist> Persist for Twisted<T> {
-    const ROOM: Room = Streams::ROOM;
-
-    fn encode_change(change: &Change, out: &mut Vec<u8>) {
-        T::encode(change, out);
-    }
-
-    fn decode_change(bytes: &[u8]) -> Result<(Change, &[u8]), Undecodable> {
-        Streams::decode_change(bytes)
-    }
-
-    fn key(change: &Change) -> Bytes {
-        Streams::key(change)
-    }
-
-    fn frame(change: &Change) -> Option<Frame> {
-        Streams::frame(change)
-    }
-
-    fn body(change: &Change) -> Option<Bytes> {
-        Streams::body(change)
-    }
-
-    fn has_lane(state: &State, lane: handoff_log::segments::Lane) -> bool {
-        Streams::has_lane(state, lane)
-    }
-
-    fn snapshot(state: &State, from: &[u8], bytes_max: usize) -> (Bytes, Option<Bytes>) {
-        Streams::snapshot(state, from, bytes_max)
-    }
-
-    fn restore(state: &mut State, snapshot: &[u8]) -> Result<(), Undecodable> {
-        Streams::restore(state, snapshot)
-    }
-}
 
 impl<T: Twist> Parts for Twisted<T> {
     type Rooms = Grouping<Self>;

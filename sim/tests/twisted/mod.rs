@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test file twists something else")]
 
 pub(crate) mod journal;
+pub(crate) mod streams;
 
 use std::marker::PhantomData;
 
