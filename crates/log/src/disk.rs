@@ -44,7 +44,8 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// Opens a file. [`Open::Create`] makes an empty one and fails if the name is taken.
     ///
     /// # Errors
-    /// Whatever the disk answers; `NotFound` and `AlreadyExists` as in [`std::fs`].
+    /// Whatever the disk answers; `NotFound` and `AlreadyExists` as in [`std::fs`], and `InvalidInput`
+    /// for what is neither a file nor a directory.
     fn open(&self, path: &str, how: Open) -> io::Result<Arc<dyn File>>;
 
     /// The names in a directory, sorted, without `.` and `..`.
@@ -52,6 +53,13 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// # Errors
     /// `NotFound` if there is no such directory.
     fn list(&self, dir: &str) -> io::Result<Vec<String>>;
+
+    /// The same one by one, in no order, for a directory of which not all names are ours or which
+    /// has too many of them to be held. What is made or removed meanwhile is given or not.
+    ///
+    /// # Errors
+    /// As [`Self::list`].
+    fn walk(&self, dir: &str) -> io::Result<Walk>;
 
     /// Makes a directory and those above it; one that exists already is fine.
     ///
@@ -65,11 +73,25 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// `NotFound` if there is no such file.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
 
+    /// Moves a file to a name in the same tree that nothing has, also if somebody takes it at the
+    /// same moment.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such file, `AlreadyExists` if the name is taken; both are then as
+    /// they were.
+    fn rename_new(&self, from: &str, to: &str) -> io::Result<()>;
+
     /// Removes a file.
     ///
     /// # Errors
     /// `NotFound` if there is no such file.
     fn remove(&self, path: &str) -> io::Result<()>;
+
+    /// Removes a directory in which nothing is.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such directory, `DirectoryNotEmpty` if something is in it.
+    fn remove_dir(&self, dir: &str) -> io::Result<()>;
 
     /// Makes the names of a directory durable.
     ///
@@ -117,6 +139,29 @@ pub trait File: Send + Sync + fmt::Debug {
     /// # Errors
     /// Whatever the disk answers; what was written since the last success is then unknown.
     fn sync(&self) -> io::Result<()>;
+}
+
+/// The names in a directory, one by one.
+pub type Walk = Box<dyn Iterator<Item = io::Result<Found>> + Send>;
+
+/// A name in a directory.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Found {
+    /// The name. If it is not UTF-8, what can be shown of it.
+    pub name: String,
+    /// What it stands for.
+    pub what: FoundWhat,
+}
+
+/// What a name stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FoundWhat {
+    /// A file.
+    File,
+    /// A directory.
+    Dir,
+    /// Something that is never opened: a link, a pipe, or anything whose name is not UTF-8.
+    Other,
 }
 
 /// How a file is opened.

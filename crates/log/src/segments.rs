@@ -354,6 +354,14 @@ impl Segments {
         self.look(lane, |state| state.start())
     }
 
+    /// Whether the lane has files, be it that they have lost every frame.
+    ///
+    /// # Errors
+    /// Whatever the disk answers.
+    pub fn has_files(&self, lane: Lane) -> Result<bool, ReadError> {
+        self.look(lane, |state| !state.segments.is_empty())
+    }
+
     /// The offset the lane's next frame will have.
     ///
     /// # Errors

@@ -5,7 +5,7 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test stops at the first lie")]
 
 use handoff_log::disk::{
-    Counting, Crash, Disk, Faulty, File, Memory, Open, Real, read_full_at, write_all_at,
+    Counting, Crash, Disk, Faulty, File, FoundWhat, Memory, Open, Real, read_full_at, write_all_at,
 };
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -74,6 +74,9 @@ promises! {
     rename_moves_a_file_and_replaces_what_is_there
     rename_to_its_own_name_changes_nothing
     a_failed_rename_leaves_both_names_as_they_were
+    rename_new_moves_a_file_and_takes_no_name_that_is_taken
+    remove_dir_takes_away_only_what_is_empty
+    walking_gives_every_name_once_and_what_it_stands_for
     an_open_handle_follows_its_file_through_a_rename
     an_open_handle_outlives_the_removal_of_its_file
     remove_takes_away_exactly_one_name
@@ -197,6 +200,48 @@ fn a_failed_rename_leaves_both_names_as_they_were(disk: &dyn Disk) {
     assert_eq!(kind(disk.rename("d", "e")), ErrorKind::IsADirectory);
     assert_eq!(get(disk, "a"), b"hello");
     assert_eq!(disk.list("").unwrap(), ["a", "d"]);
+}
+
+fn rename_new_moves_a_file_and_takes_no_name_that_is_taken(disk: &dyn Disk) {
+    disk.create_dir("d").unwrap();
+    put(disk, "a", b"a");
+    put(disk, "b", b"b");
+    for taken in ["b", "a", "d"] {
+        assert_eq!(kind(disk.rename_new("a", taken)), ErrorKind::AlreadyExists, "{taken}");
+    }
+    assert_eq!(kind(disk.rename_new("c", "d/c")), ErrorKind::NotFound);
+    assert_eq!(kind(disk.rename_new("c", "b")), ErrorKind::NotFound);
+    assert_eq!(kind(disk.rename_new("a", "e/a")), ErrorKind::NotFound);
+    assert_eq!(kind(disk.rename_new("d", "e")), ErrorKind::IsADirectory);
+    assert_eq!(kind(disk.rename_new("a", "../a")), ErrorKind::InvalidInput);
+    assert_eq!((get(disk, "a"), get(disk, "b")), (b"a".to_vec(), b"b".to_vec()));
+    disk.rename_new("a", "d/a").unwrap();
+    assert_eq!((get(disk, "d/a"), disk.list("").unwrap().concat()), (b"a".to_vec(), "bd".into()));
+}
+
+fn remove_dir_takes_away_only_what_is_empty(disk: &dyn Disk) {
+    disk.create_dir("d/e").unwrap();
+    put(disk, "d/e/a", b"");
+    assert_eq!(kind(disk.remove_dir("d/e")), ErrorKind::DirectoryNotEmpty);
+    assert_eq!(kind(disk.remove_dir("d/e/a")), ErrorKind::NotADirectory);
+    assert_eq!(kind(disk.remove_dir("x")), ErrorKind::NotFound);
+    assert_eq!(kind(disk.remove_dir("")), ErrorKind::InvalidInput);
+    disk.remove("d/e/a").unwrap();
+    disk.remove_dir("d/e").unwrap();
+    assert_eq!(disk.list("d").unwrap(), [""; 0]);
+}
+
+fn walking_gives_every_name_once_and_what_it_stands_for(disk: &dyn Disk) {
+    disk.create_dir("d/e").unwrap();
+    put(disk, "d/a", b"");
+    put(disk, "d/e/below", b"");
+    let mut found: Vec<_> = disk.walk("d").unwrap().map(|found| found.unwrap()).collect();
+    found.sort();
+    let found: Vec<_> = found.iter().map(|found| (found.name.as_str(), found.what)).collect();
+    assert_eq!(found, [("a", FoundWhat::File), ("e", FoundWhat::Dir)]);
+    assert_eq!(disk.walk("d/e").unwrap().count(), 1);
+    assert_eq!(kind(disk.walk("x").map(drop)), ErrorKind::NotFound);
+    assert_eq!(kind(disk.walk("d/a").map(drop)), ErrorKind::NotADirectory);
 }
 
 fn an_open_handle_follows_its_file_through_a_rename(disk: &dyn Disk) {

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use bytes::Bytes;
-use handoff_log::disk::{Call, Calls, Disk, Faulty, File, Memory, Open};
+use handoff_log::disk::{Call, Calls, Disk, Faulty, File, Memory, Open, Walk};
 use handoff_log::journal::{
     Ahead, BodyAt, Entry, Inline, Journal, LostRecords, Options, Purpose, ReadError, Recovery,
     Refused, Replayed, Report, Start, Threaded, Ticket, excused, repair,
@@ -310,6 +310,18 @@ impl Disk for OneBadFile {
             return Err(io::Error::from_raw_os_error(5));
         }
         self.inner.open(path, how)
+    }
+
+    fn walk(&self, dir: &str) -> io::Result<Walk> {
+        self.inner.walk(dir)
+    }
+
+    fn rename_new(&self, from: &str, to: &str) -> io::Result<()> {
+        self.inner.rename_new(from, to)
+    }
+
+    fn remove_dir(&self, dir: &str) -> io::Result<()> {
+        self.inner.remove_dir(dir)
     }
 
     fn list(&self, dir: &str) -> io::Result<Vec<String>> {

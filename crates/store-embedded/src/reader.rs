@@ -177,7 +177,7 @@ impl Reader {
         until: Option<u64>,
     ) -> Result<Next, BulkError> {
         let read = segments.read(lane, reading.at, reading.room);
-        let kept = segments.start(lane).and_then(|start| Ok(start..segments.end(lane)?));
+        let has_files = segments.has_files(lane);
         if !self.shared.is_current(segments) {
             return Ok(Next::More);
         }
@@ -203,9 +203,9 @@ impl Reader {
             Read::Trimmed { start } => Next::Stop(Read::Trimmed { start: start.min(below) }),
             Read::End { end } => Next::Stop(match until {
                 None => Read::End { end },
-                // The lane begins in the journal, or it has lost its end.
-                Some(until) if kept?.is_empty() => Read::Trimmed { start: until },
-                Some(until) => Read::Corrupt { from: end, to: until },
+                // The lane has lost its end, be it all that it had, or it begins in the journal.
+                Some(until) if has_files? => Read::Corrupt { from: end, to: until },
+                Some(until) => Read::Trimmed { start: until },
             }),
         })
     }

@@ -1,6 +1,6 @@
 //! A disk that counts what is asked of it.
 
-use super::{Disk, File, Open};
+use super::{Disk, File, Open, Walk};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,9 +31,9 @@ pub struct Counts {
     pub dir_syncs: u64,
     /// Calls to [`Disk::sync_all`].
     pub sync_alls: u64,
-    /// Calls to [`Disk::rename`].
+    /// Calls to [`Disk::rename`] and [`Disk::rename_new`].
     pub renames: u64,
-    /// Calls to [`Disk::remove`].
+    /// Calls to [`Disk::remove`] and [`Disk::remove_dir`].
     pub removes: u64,
 }
 
@@ -73,6 +73,10 @@ impl Disk for Counting {
         self.inner.list(dir)
     }
 
+    fn walk(&self, dir: &str) -> io::Result<Walk> {
+        self.inner.walk(dir)
+    }
+
     fn create_dir(&self, dir: &str) -> io::Result<()> {
         self.inner.create_dir(dir)
     }
@@ -82,9 +86,19 @@ impl Disk for Counting {
         self.inner.rename(from, to)
     }
 
+    fn rename_new(&self, from: &str, to: &str) -> io::Result<()> {
+        add(&self.tally.renames, 1);
+        self.inner.rename_new(from, to)
+    }
+
     fn remove(&self, path: &str) -> io::Result<()> {
         add(&self.tally.removes, 1);
         self.inner.remove(path)
+    }
+
+    fn remove_dir(&self, dir: &str) -> io::Result<()> {
+        add(&self.tally.removes, 1);
+        self.inner.remove_dir(dir)
     }
 
     fn sync_dir(&self, dir: &str) -> io::Result<()> {
@@ -166,7 +180,9 @@ mod tests {
         file.sync().unwrap();
         disk.rename("a", "b").unwrap();
         disk.sync_dir("").unwrap();
-        disk.clone().remove("b").unwrap();
+        disk.rename_new("b", "c").unwrap();
+        disk.clone().remove("c").unwrap();
+        disk.remove_dir("missing").unwrap_err();
         disk.sync_all().unwrap();
         let expected = Counts {
             opens: 2,
@@ -176,8 +192,8 @@ mod tests {
             syncs: 1,
             dir_syncs: 1,
             sync_alls: 1,
-            renames: 1,
-            removes: 1,
+            renames: 2,
+            removes: 2,
         };
         assert_eq!(disk.counts(), expected);
     }

@@ -24,7 +24,7 @@ pub use coverage::Coverage;
 use super::contents::end_of;
 use super::shared::Shared;
 use super::tree::Tree;
-use super::{Disk, File, Memory, Open};
+use super::{Disk, File, Memory, Open, Walk};
 use names::Names;
 use std::io;
 use std::sync::{Arc, MutexGuard};
@@ -209,6 +209,10 @@ impl Disk for Crash {
         self.running()?.names.current().list(dir)
     }
 
+    fn walk(&self, dir: &str) -> io::Result<Walk> {
+        Ok(Box::new(self.running()?.names.current().found(dir)?.into_iter().map(Ok)))
+    }
+
     fn create_dir(&self, dir: &str) -> io::Result<()> {
         self.running()?.names.create_dir(dir)
     }
@@ -217,8 +221,16 @@ impl Disk for Crash {
         self.running()?.names.rename(from, to)
     }
 
+    fn rename_new(&self, from: &str, to: &str) -> io::Result<()> {
+        self.running()?.names.rename_new(from, to)
+    }
+
     fn remove(&self, path: &str) -> io::Result<()> {
         self.running()?.names.remove(path)
+    }
+
+    fn remove_dir(&self, dir: &str) -> io::Result<()> {
+        self.running()?.names.remove_dir(dir)
     }
 
     fn sync_dir(&self, dir: &str) -> io::Result<()> {

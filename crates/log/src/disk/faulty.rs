@@ -15,7 +15,7 @@ mod plan;
 
 pub use plan::{Call, Calls, Faults, Short};
 
-use super::{Disk, File, Open};
+use super::{Disk, File, Open, Walk};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -64,6 +64,11 @@ impl Disk for Faulty {
         self.inner.list(dir)
     }
 
+    fn walk(&self, dir: &str) -> io::Result<Walk> {
+        self.faults.strike(Call::List)?;
+        self.inner.walk(dir)
+    }
+
     fn create_dir(&self, dir: &str) -> io::Result<()> {
         self.faults.strike(Call::CreateDir)?;
         if self.faults.is_full() && self.inner.list(dir).is_err() {
@@ -80,12 +85,22 @@ impl Disk for Faulty {
         Ok(())
     }
 
+    fn rename_new(&self, from: &str, to: &str) -> io::Result<()> {
+        self.faults.strike(Call::Rename)?;
+        self.inner.rename_new(from, to)
+    }
+
     fn remove(&self, path: &str) -> io::Result<()> {
         self.faults.strike(Call::Remove)?;
         let room = if self.faults.is_full() { self.room_of(path)? } else { 0 };
         self.inner.remove(path)?;
         self.faults.give_room(room);
         Ok(())
+    }
+
+    fn remove_dir(&self, dir: &str) -> io::Result<()> {
+        self.faults.strike(Call::Remove)?;
+        self.inner.remove_dir(dir)
     }
 
     fn sync_dir(&self, dir: &str) -> io::Result<()> {

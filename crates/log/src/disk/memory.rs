@@ -3,7 +3,7 @@
 use super::contents::{Contents, end_of};
 use super::shared::Shared;
 use super::tree::Tree;
-use super::{Disk, File, Open};
+use super::{Disk, File, Open, Walk};
 use std::io;
 use std::sync::Arc;
 
@@ -89,6 +89,10 @@ impl Disk for Memory {
         self.tree.lock().list(dir)
     }
 
+    fn walk(&self, dir: &str) -> io::Result<Walk> {
+        Ok(Box::new(self.tree.lock().found(dir)?.into_iter().map(Ok)))
+    }
+
     fn create_dir(&self, dir: &str) -> io::Result<()> {
         self.tree.lock().create_dir(dir).map(drop)
     }
@@ -97,8 +101,16 @@ impl Disk for Memory {
         self.tree.lock().rename(from, to)
     }
 
+    fn rename_new(&self, from: &str, to: &str) -> io::Result<()> {
+        self.tree.lock().rename_new(from, to)
+    }
+
     fn remove(&self, path: &str) -> io::Result<()> {
         self.tree.lock().remove(path)
+    }
+
+    fn remove_dir(&self, dir: &str) -> io::Result<()> {
+        self.tree.lock().remove_dir(dir)
     }
 
     fn sync_dir(&self, dir: &str) -> io::Result<()> {

@@ -5,6 +5,8 @@
 //! * [`File::sync`] is `fdatasync`, which also writes the length; on Apple systems the standard
 //!   library makes it `F_FULLFSYNC`, because `fsync` there leaves the data in the drive's cache.
 //! * [`Disk::sync_dir`] is `fsync` of the directory (`F_FULLFSYNC` likewise).
+//! * [`Disk::rename_new`] is `renameat2(RENAME_NOREPLACE)` on Linux, elsewhere a hard link and the
+//!   removal of the old name: a crash between them leaves the file under both.
 //! * [`Disk::sync_all`] is `syncfs` on Linux: one journal commit and one flush of the drive for all
 //!   files together. It reports a failed write-back since Linux 5.8, once per open descriptor, so
 //!   the root stays open for as long as the disk lives and no failure between two calls is missed.
@@ -19,7 +21,7 @@ use linux as platform;
 #[cfg(not(target_os = "linux"))]
 use portable as platform;
 
-use super::{Disk, File, Open, path};
+use super::{Disk, File, Found, FoundWhat, Open, Walk, path};
 use std::fs;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
@@ -28,6 +30,10 @@ use std::sync::Arc;
 
 /// Files are read and written by nobody but their owner.
 const FOR_THE_OWNER: u32 = 0o600;
+
+/// A link is never followed to a file that is not ours, and a pipe is not waited for.
+const OPEN_FLAGS: i32 =
+    (rustix::fs::OFlags::NOFOLLOW.bits() | rustix::fs::OFlags::NONBLOCK.bits()).cast_signed();
 
 /// A directory of the operating system as a [`Disk`].
 #[derive(Debug)]
@@ -107,10 +113,19 @@ impl Disk for Real {
             .write(how != Open::Read)
             .create_new(how == Open::Create)
             .mode(FOR_THE_OWNER)
-            .open(self.file_path(path)?)?;
+            .custom_flags(OPEN_FLAGS)
+            .open(self.file_path(path)?)
+            .map_err(|error| match error.raw_os_error() {
+                Some(number) if number == rustix::io::Errno::LOOP.raw_os_error() => no_file(),
+                _ => error,
+            })?;
         // A directory can be opened for reading; it would fail at the first read instead.
-        if file.metadata()?.is_dir() {
+        let kind = file.metadata()?.file_type();
+        if kind.is_dir() {
             return Err(io::ErrorKind::IsADirectory.into());
+        }
+        if !kind.is_file() {
+            return Err(no_file());
         }
         Ok(Arc::new(RealFile(file)))
     }
@@ -128,6 +143,24 @@ impl Disk for Real {
         Ok(names)
     }
 
+    fn walk(&self, dir: &str) -> io::Result<Walk> {
+        let entries = fs::read_dir(self.dir_path(dir)?)?;
+        Ok(Box::new(entries.map(|entry| {
+            let entry = entry?;
+            let kind = entry.file_type()?;
+            let (name, is_text) = match entry.file_name().into_string() {
+                Ok(name) => (name, true),
+                Err(name) => (name.display().to_string(), false),
+            };
+            let what = match is_text {
+                true if kind.is_file() => FoundWhat::File,
+                true if kind.is_dir() => FoundWhat::Dir,
+                _ => FoundWhat::Other,
+            };
+            Ok(Found { name, what })
+        })))
+    }
+
     fn create_dir(&self, dir: &str) -> io::Result<()> {
         fs::create_dir_all(self.dir_path(dir)?)
     }
@@ -141,8 +174,22 @@ impl Disk for Real {
         fs::rename(from, to)
     }
 
+    fn rename_new(&self, from: &str, to: &str) -> io::Result<()> {
+        let from = self.file_path(from)?;
+        let to = self.file_path(to)?;
+        if fs::symlink_metadata(&from)?.is_dir() {
+            return Err(io::ErrorKind::IsADirectory.into());
+        }
+        platform::rename_new(&from, &to)
+    }
+
     fn remove(&self, path: &str) -> io::Result<()> {
         fs::remove_file(self.file_path(path)?)
+    }
+
+    fn remove_dir(&self, dir: &str) -> io::Result<()> {
+        path::check_file(dir)?;
+        fs::remove_dir(self.dir_path(dir)?)
     }
 
     fn sync_dir(&self, dir: &str) -> io::Result<()> {
@@ -179,6 +226,11 @@ impl File for RealFile {
     }
 }
 
+/// What is neither a file nor a directory is never used.
+fn no_file() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")
+}
+
 /// Makes a directory and those above it, and the names of those it made durable.
 fn create_durably(dir: &Path) -> io::Result<()> {
     // The parent of a relative `data` would be the empty path, which nothing can open.
@@ -189,6 +241,12 @@ fn create_durably(dir: &Path) -> io::Result<()> {
     dir.ancestors().skip(1).take(made).try_for_each(|above| open_dir(above)?.sync_all())
 }
 
+/// Moves a file to a name that nothing has, where the system cannot: a link fails if the name is taken.
+fn rename_by_link(from: &Path, to: &Path) -> io::Result<()> {
+    fs::hard_link(from, to)?;
+    fs::remove_file(from)
+}
+
 fn open_dir(dir: &Path) -> io::Result<fs::File> {
     let file = fs::File::open(dir)?;
     if file.metadata()?.is_dir() { Ok(file) } else { Err(io::ErrorKind::NotADirectory.into()) }
@@ -196,7 +254,7 @@ fn open_dir(dir: &Path) -> io::Result<fs::File> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Disk, Real};
+    use super::{Disk, FoundWhat, Open, Real};
     use std::io::ErrorKind;
 
     #[test]
@@ -227,6 +285,40 @@ mod tests {
         assert_eq!(disk.same_filesystem(&["../b"]).unwrap_err().kind(), ErrorKind::InvalidInput);
     }
 
+    #[test]
+    fn a_rename_by_link_takes_no_name_that_is_taken() {
+        let dir = tempfile::tempdir().unwrap();
+        let (a, b) = (dir.path().join("a"), dir.path().join("b"));
+        std::fs::write(&a, b"a").unwrap();
+        std::fs::write(&b, b"b").unwrap();
+        let refused = super::rename_by_link(&a, &b).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::AlreadyExists);
+        assert_eq!(std::fs::read(&b).unwrap(), b"b");
+        std::fs::remove_file(&b).unwrap();
+        super::rename_by_link(&a, &b).unwrap();
+        assert_eq!((std::fs::read(&b).unwrap().as_slice(), a.exists()), (&b"a"[..], false));
+    }
+
+    #[test]
+    fn a_link_is_not_followed_and_a_pipe_is_not_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("secret"), b"x").unwrap();
+        std::os::unix::fs::symlink("secret", dir.path().join("link")).unwrap();
+        let pipe = std::process::Command::new("mkfifo").arg(dir.path().join("pipe")).status();
+        let disk = Real::new(dir.path()).unwrap();
+        assert_eq!(disk.open("link", Open::Read).unwrap_err().kind(), ErrorKind::InvalidInput);
+        let what = |name: &str| {
+            let mut found = disk.walk("").unwrap().map(Result::unwrap);
+            found.find(|found| found.name == name).map(|found| found.what)
+        };
+        assert_eq!(what("link"), Some(FoundWhat::Other));
+        assert_eq!(what("secret"), Some(FoundWhat::File));
+        if pipe.is_ok_and(|status| status.success()) {
+            assert_eq!(disk.open("pipe", Open::Read).unwrap_err().kind(), ErrorKind::InvalidInput);
+            assert_eq!(what("pipe"), Some(FoundWhat::Other));
+        }
+    }
+
     #[cfg(target_os = "linux")]
     #[test]
     fn another_filesystem_below_the_root_is_noticed() {
@@ -244,5 +336,7 @@ mod tests {
         std::fs::write(dir.path().join(std::ffi::OsStr::from_bytes(b"\xff")), b"").unwrap();
         let error = Real::new(dir.path()).unwrap().list("").unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidData);
+        let found: Vec<_> = Real::new(dir.path()).unwrap().walk("").unwrap().collect();
+        assert!(matches!(&found[..], [Ok(found)] if found.what == FoundWhat::Other), "{found:?}");
     }
 }

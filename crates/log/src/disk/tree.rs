@@ -1,6 +1,6 @@
 //! Names and what they stand for, with the rules of a real filesystem.
 
-use super::path;
+use super::{Found, FoundWhat, path};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
@@ -88,6 +88,38 @@ impl<F: Clone> Tree<F> {
             .filter(|name| !name.contains('/'))
             .map(str::to_owned)
             .collect())
+    }
+
+    /// The names in a directory with what they stand for.
+    pub(super) fn found(&self, dir: &str) -> io::Result<Vec<Found>> {
+        let path =
+            |name: &str| if dir.is_empty() { name.to_owned() } else { format!("{dir}/{name}") };
+        let what = |name: &str| match self.nodes.get(&path(name)) {
+            Some(Node::Dir) => FoundWhat::Dir,
+            _ => FoundWhat::File,
+        };
+        let names = self.list(dir)?;
+        Ok(names.into_iter().map(|name| Found { what: what(&name), name }).collect())
+    }
+
+    pub(super) fn rename_new(&mut self, from: &str, to: &str) -> io::Result<()> {
+        self.file(from)?;
+        path::check_file(to)?;
+        self.check_above(to)?;
+        if self.nodes.contains_key(to) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        self.rename(from, to)
+    }
+
+    pub(super) fn remove_dir(&mut self, dir: &str) -> io::Result<()> {
+        path::check_file(dir)?;
+        self.check_dir(dir)?;
+        if !self.list(dir)?.is_empty() {
+            return Err(io::ErrorKind::DirectoryNotEmpty.into());
+        }
+        self.take(dir);
+        Ok(())
     }
 
     pub(super) fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {

@@ -183,6 +183,19 @@ fn a_rename_into_a_new_directory_never_loses_the_file() {
 }
 
 #[test]
+fn a_directory_that_is_removed_never_takes_along_what_had_left_it() {
+    let disk = synced(&[("d/a", b"hello"), ("d/b", b"")]);
+    disk.rename_new("d/a", "a").unwrap();
+    disk.remove("d/b").unwrap();
+    disk.remove_dir("d").unwrap();
+    let hello = Some(b"hello".to_vec());
+    let seen = outcomes(&disk, |disk| (get(disk, "a"), get(disk, "d/a"), disk.list("d").is_ok()));
+    assert!(seen.iter().all(|(new, old, _)| [new, old].contains(&&hello)), "{seen:?}");
+    assert!(seen.contains(&(hello.clone(), None, false)), "{seen:?}");
+    assert!(seen.contains(&(None, hello, true)), "{seen:?}");
+}
+
+#[test]
 fn changes_of_different_names_survive_in_any_order() {
     let disk = synced(&[("removed", b""), ("renamed", b"")]);
     write_new(&disk, "made", b"");

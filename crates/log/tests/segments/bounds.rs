@@ -1,7 +1,7 @@
 //! Open files are bounded, idle lanes cost nothing, and readers see whole frames or none.
 
 use crate::support::{LANE, SMALL, everything, frame_of, open, sound};
-use handoff_log::disk::{Counting, Disk, File, Memory, Open};
+use handoff_log::disk::{Counting, Disk, File, Memory, Open, Walk};
 use handoff_log::segments::{Frame, Lane, Options, Read, Segments};
 use std::io;
 use std::sync::Arc;
@@ -37,6 +37,18 @@ impl Disk for Handles {
         let open = self.open.fetch_add(1, Ordering::SeqCst) + 1;
         self.peak.fetch_max(open, Ordering::SeqCst);
         Ok(Arc::new(Handle { inner, open: Arc::clone(&self.open) }))
+    }
+
+    fn walk(&self, dir: &str) -> io::Result<Walk> {
+        self.inner.walk(dir)
+    }
+
+    fn rename_new(&self, from: &str, to: &str) -> io::Result<()> {
+        self.inner.rename_new(from, to)
+    }
+
+    fn remove_dir(&self, dir: &str) -> io::Result<()> {
+        self.inner.remove_dir(dir)
     }
 
     fn list(&self, dir: &str) -> io::Result<Vec<String>> {

@@ -78,6 +78,25 @@ fn a_lane_that_lost_its_end_is_damaged_up_to_where_the_journal_goes_on() {
     assert_eq!(pieces(&server, 1, 5), expected);
 }
 
+#[test]
+fn a_lane_that_lost_all_it_had_is_damaged_and_not_trimmed() {
+    let disk = Memory::new();
+    let mut server = Server::open(Arc::new(disk.clone()));
+    server.write(1, 1, &[0; 100]);
+    server.checkpoint().unwrap();
+    server.write(1, 1, &[1; 100]);
+    drop(server);
+    let path = format!("segments/{:016x}/{:020}.segment", 1, 0);
+    let mut file = disk.contents(&path).unwrap();
+    file[32 + 60] ^= 8;
+    disk.overwrite(&path, file).unwrap();
+    let mut server = Server::open(Arc::new(disk));
+    let expected = [Err((0, 1)), Ok(vec![1; 100])];
+    assert_eq!(pieces(&server, 1, 2), expected);
+    server.move_all();
+    assert_eq!(pieces(&server, 1, 2), expected);
+}
+
 /// The disk damages a record after the room was told that it is durable.
 #[test]
 fn a_damaged_record_costs_its_bodies_in_the_journal_and_in_segments() {

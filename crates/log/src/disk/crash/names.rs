@@ -7,6 +7,8 @@
 //! * Those not yet durable survive each on its own, except that one survives only with the
 //!   earlier ones that touch the same name: `x` is not renamed if it was never made.
 //! * A rename into a directory survives only with that directory, for else the file would be lost.
+//! * The removal of a directory survives only with all that had left it before, for else a file that
+//!   is still in it would be lost.
 //! * A directory that does not survive takes along what is in it, synced or not.
 
 use super::super::path;
@@ -26,9 +28,22 @@ pub(super) struct Names<F> {
 
 #[derive(Clone, Debug)]
 enum Change<F> {
-    Create { path: String, node: Node<F> },
-    Rename { from: String, to: String },
-    Remove { path: String },
+    Create {
+        path: String,
+        node: Node<F>,
+    },
+    Rename {
+        from: String,
+        to: String,
+    },
+    Remove {
+        path: String,
+    },
+    /// With the names in it that changes before it are about.
+    RemoveDir {
+        path: String,
+        inside: Vec<String>,
+    },
 }
 
 /// What became of a change in a crash.
@@ -73,6 +88,20 @@ impl<F: Clone> Names<F> {
     pub(super) fn remove(&mut self, path: &str) -> io::Result<()> {
         self.current.remove(path)?;
         self.unsynced.push(Change::Remove { path: path.to_owned() });
+        Ok(())
+    }
+
+    pub(super) fn rename_new(&mut self, from: &str, to: &str) -> io::Result<()> {
+        self.current.rename_new(from, to)?;
+        self.unsynced.push(Change::Rename { from: from.to_owned(), to: to.to_owned() });
+        Ok(())
+    }
+
+    pub(super) fn remove_dir(&mut self, dir: &str) -> io::Result<()> {
+        self.current.remove_dir(dir)?;
+        let names = self.unsynced.iter().flat_map(Change::names);
+        let inside = names.filter(|name| path::parent(name) == dir).map(str::to_owned).collect();
+        self.unsynced.push(Change::RemoveDir { path: dir.to_owned(), inside });
         Ok(())
     }
 
@@ -136,7 +165,9 @@ impl<F: Clone> Change<F> {
     /// The names it changes.
     fn names(&self) -> impl Iterator<Item = &str> {
         let (first, second) = match self {
-            Self::Create { path, .. } | Self::Remove { path } => (path, None),
+            Self::Create { path, .. } | Self::Remove { path } | Self::RemoveDir { path, .. } => {
+                (path, None)
+            }
             Self::Rename { from, to } => (from, Some(to.as_str())),
         };
         [Some(first.as_str()), second].into_iter().flatten()
@@ -148,7 +179,11 @@ impl<F: Clone> Change<F> {
             Self::Rename { from, to } if path::parent(from) != path::parent(to) => to,
             _ => "",
         };
-        self.names().chain(path::ancestors(into))
+        let inside = match self {
+            Self::RemoveDir { inside, .. } => inside.as_slice(),
+            _ => &[],
+        };
+        self.names().chain(path::ancestors(into)).chain(inside.iter().map(String::as_str))
     }
 
     fn apply(self, tree: &mut Tree<F>) {
@@ -159,7 +194,7 @@ impl<F: Clone> Change<F> {
                     tree.put(&to, node);
                 }
             }
-            Self::Remove { path } => drop(tree.take(&path)),
+            Self::Remove { path } | Self::RemoveDir { path, .. } => drop(tree.take(&path)),
         }
     }
 
@@ -176,6 +211,8 @@ impl<F: Clone> Change<F> {
                 coverage.renames_kept += u64::from(kept && has_dir(to));
                 coverage.renames_undone += u64::from(undone && has_file(from));
             }
+            // That a directory is there again nobody misses.
+            Self::RemoveDir { .. } => {}
             Self::Remove { path } => {
                 coverage.removals_undone += u64::from(undone && has_file(path));
             }

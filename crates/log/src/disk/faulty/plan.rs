@@ -19,13 +19,13 @@ pub struct Faults {
 pub enum Call {
     /// [`Disk::open`]
     Open,
-    /// [`Disk::list`]
+    /// [`Disk::list`] and [`Disk::walk`]
     List,
     /// [`Disk::create_dir`]
     CreateDir,
-    /// [`Disk::rename`]
+    /// [`Disk::rename`] and [`Disk::rename_new`]
     Rename,
-    /// [`Disk::remove`]
+    /// [`Disk::remove`] and [`Disk::remove_dir`]
     Remove,
     /// [`Disk::sync_dir`]
     SyncDir,

@@ -12,6 +12,16 @@ pub(super) fn sync_tree(_root: &Path, root_dir: &File) -> io::Result<()> {
     Ok(rustix::fs::syncfs(root_dir)?)
 }
 
+/// Moves a file to a name that nothing has.
+pub(super) fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
+    let (here, flags) = (rustix::fs::CWD, rustix::fs::RenameFlags::NOREPLACE);
+    match rustix::fs::renameat_with(here, from, here, to, flags) {
+        // Some filesystems know no such rename.
+        Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => super::rename_by_link(from, to),
+        other => Ok(other?),
+    }
+}
+
 pub(super) fn on_memory_filesystem(root_dir: &File) -> io::Result<bool> {
     let kind = rustix::fs::fstatfs(root_dir)?.f_type;
     // A magic number has 32 bits; the field is as wide as the machine's word and signed on most.

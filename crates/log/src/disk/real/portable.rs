@@ -23,6 +23,9 @@ pub(super) fn sync_tree(root: &Path, root_dir: &File) -> io::Result<()> {
     root_dir.sync_all()
 }
 
+#[cfg(not(target_os = "linux"))]
+pub(super) use super::rename_by_link as rename_new;
+
 /// Not asked of other systems: a data directory on a memory disk is a habit of Linux containers.
 #[cfg_attr(target_os = "linux", expect(dead_code, reason = "compiled here only to test the rest"))]
 pub(super) fn on_memory_filesystem(_root_dir: &File) -> io::Result<bool> {
