@@ -69,6 +69,10 @@ pub(crate) struct Books {
     asked: Sequence,
     /// Somebody met segments that refuse changes.
     suspect: bool,
+    /// Whoever files bodies has something else to do.
+    hailed: bool,
+    /// And is not done with it.
+    busy: bool,
     /// Bytes of bodies, as far as they are known.
     expected_bytes: u64,
     unmoved_bytes: u64,
@@ -137,6 +141,8 @@ pub enum Called {
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     pub(crate) moves: Vec<Move>,
+    /// The record of each move.
+    pub(crate) sequences: Vec<Sequence>,
     /// For each move, how many of the queue come before it.
     before: Vec<usize>,
     /// How many of the queue all of them are, void ones included.
@@ -176,6 +182,8 @@ impl Shared {
             gone_through: Sequence::NONE,
             asked: Sequence::NONE,
             suspect: false,
+            hailed: false,
+            busy: false,
             expected_bytes: 0,
             unmoved_bytes: 0,
             unsynced_bytes: 0,
@@ -219,6 +227,11 @@ impl Shared {
         Arc::ptr_eq(&self.lock().segments, segments)
     }
 
+    /// The last record with a body on its way.
+    pub(crate) fn last(&self) -> Option<Sequence> {
+        self.lock().last()
+    }
+
     /// Whether segments durably have every body up to a record of the room.
     pub(crate) fn has(&self, through: Sequence) -> bool {
         self.lock().has(through)
@@ -236,6 +249,17 @@ impl Shared {
     pub(crate) fn suspect(&self) {
         self.lock().suspect = true;
         self.bell.notify_all();
+    }
+
+    /// Ends the waiting of whoever files bodies.
+    pub(crate) fn hail(&self) {
+        self.lock().hailed = true;
+        self.bell.notify_all();
+    }
+
+    /// Whether whoever files bodies has something to come back to, though no body waits.
+    pub(crate) fn busy(&self, busy: bool) {
+        self.lock().busy = busy;
     }
 
     pub(crate) fn close(&self) {
@@ -358,6 +382,13 @@ impl Shared {
         entries
     }
 
+    /// How many bodies are not known to be elsewhere than in the journal.
+    pub(crate) fn bodies(&self) -> usize {
+        let books = self.lock();
+        let expected = books.expected.iter().map(|expected| expected.frames.len());
+        books.moves.len() + expected.sum::<usize>()
+    }
+
     /// Bytes of bodies that segments do not have for sure.
     pub(crate) fn backlog(&self) -> u64 {
         let books = self.lock();
@@ -383,10 +414,18 @@ impl Shared {
     pub(crate) fn move_again(&self, segments: Arc<Segments>) {
         let mut books = self.lock();
         books.segments = segments;
-        books.copied = 0;
-        books.unmoved_bytes += books.unsynced_bytes;
-        books.unsynced_bytes = 0;
         books.suspect = false;
+        books.again();
+    }
+
+    /// Nobody knows what the files hold since the last sync: all of them are to be written again.
+    /// Gives the last record among them.
+    pub(crate) fn file_again(&self) -> Sequence {
+        let mut books = self.lock();
+        let last = books.copied.checked_sub(1).and_then(|last| books.moves.get(last));
+        let last = last.map_or(Sequence::NONE, |queued| queued.sequence);
+        books.again();
+        last
     }
 
     /// Waits until there is something for the mover to do: enough of it, or `tick` has passed.
@@ -432,6 +471,12 @@ impl Books {
         [moves, expected].into_iter().flatten().all(|sequence| sequence > through)
     }
 
+    fn again(&mut self) {
+        self.copied = 0;
+        self.unmoved_bytes += self.unsynced_bytes;
+        self.unsynced_bytes = 0;
+    }
+
     /// The last record with something on its way.
     fn last(&self) -> Option<Sequence> {
         let moves = self.moves.back().map(|queued| queued.sequence);
@@ -444,7 +489,8 @@ impl Books {
     }
 
     fn is_idle(&self) -> bool {
-        self.expected.is_empty() && self.moves.is_empty() && self.doomed.is_empty()
+        let nothing = self.expected.is_empty() && self.moves.is_empty() && self.doomed.is_empty();
+        nothing && !self.busy
     }
 
     fn call(&mut self) -> Option<Called> {
@@ -454,7 +500,8 @@ impl Books {
         }
         let unmoved = self.moves.len() - self.copied;
         let enough = unmoved >= MOVES_AT_ONCE || self.unmoved_bytes >= BYTES_AT_ONCE;
-        (enough || !self.doomed.is_empty()).then_some(Called::Enough)
+        let hailed = std::mem::take(&mut self.hailed);
+        (enough || hailed || !self.doomed.is_empty()).then_some(Called::Enough)
     }
 
     fn settle(&mut self) {
@@ -498,6 +545,7 @@ impl Books {
             }
             if !self.gone.contains(&queued.moved.lane) {
                 batch.moves.push(queued.moved);
+                batch.sequences.push(queued.sequence);
                 batch.before.push(batch.whole);
             }
             batch.whole += 1;

@@ -9,6 +9,7 @@ use handoff_types::Sequence;
 use thiserror::Error;
 
 use crate::books::Shared;
+use crate::filing::Filing;
 use crate::lanes::Lanes;
 use crate::moving::Moving;
 use crate::persist::Frame;
@@ -45,7 +46,9 @@ pub enum BulkError {
     },
 }
 
-/// The bodies of a room that segments do not have yet.
+/// The bodies of a room that segments do not have yet. For a room whose bodies go to files, read
+/// "files" wherever this says segments: what [`Bulk::want`] and [`Bulk::has`] mean is that they may
+/// leave the journal.
 #[derive(Debug)]
 pub struct Bulk {
     shared: Arc<Shared>,
@@ -65,6 +68,17 @@ impl Bulk {
         }
         let moving = Some(Moving::new(Arc::clone(&shared)));
         Self { shared, moving }
+    }
+
+    /// Bodies that go to files, and what files them.
+    pub(crate) fn filed(
+        journal: Arc<dyn Journal>,
+        segments: Arc<Segments>,
+        moves: Vec<(Sequence, Vec<Move>)>,
+    ) -> (Self, Filing) {
+        let Self { shared, .. } = Self::new(journal, segments, moves);
+        let filing = Filing::new(Arc::clone(&shared));
+        (Self { shared, moving: None }, filing)
     }
 
     /// Notes the frames of an entry that was just appended, and the bytes of each.

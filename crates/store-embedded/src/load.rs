@@ -13,6 +13,7 @@ use handoff_types::{Now, Room, Sequence};
 use thiserror::Error;
 
 use crate::bulk::Bulk;
+use crate::filing::Filing;
 use crate::host::Host;
 use crate::persist::{Persist, Undecodable};
 
@@ -138,6 +139,21 @@ where
         }
         let bulk = Bulk::new(Arc::clone(&journal), segments, moves);
         Host::new(state, journal, bulk)
+    }
+}
+
+impl<M: Persist> Loading<M> {
+    /// Brings the room to life on its journal, with what puts its bodies into files. The room has no
+    /// lane; the segments stand in for one.
+    #[must_use]
+    pub fn into_filing_host(
+        self,
+        journal: Arc<dyn Journal>,
+        segments: Arc<Segments>,
+    ) -> (Host<M>, Filing) {
+        let Self { state, moves, .. } = self;
+        let (bulk, filing) = Bulk::filed(Arc::clone(&journal), segments, moves);
+        (Host::new(state, journal, bulk), filing)
     }
 }
 

@@ -1,0 +1,24 @@
+//! The side of whoever puts a room's bodies into files of their own, as [`crate::Moving`] puts them
+//! into segments.
+
+use std::sync::Arc;
+
+use handoff_types::Sequence;
+
+use crate::books::Shared;
+
+/// Takes the bodies of one room from the journal. There is one.
+#[derive(Debug)]
+pub struct Filing {
+    pub(crate) shared: Arc<Shared>,
+    /// Records up to this one may have been filed before, by a process or a sync that failed:
+    /// nobody knows what their files hold.
+    pub(crate) unsure: Sequence,
+}
+
+impl Filing {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        let unsure = shared.last().unwrap_or(Sequence::NONE);
+        Self { shared, unsure }
+    }
+}

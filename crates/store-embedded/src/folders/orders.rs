@@ -1,0 +1,187 @@
+//! What the folders are to do, from whoever has it done.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use handoff_exchange::{Action, Seq, Spot, State};
+
+use super::comparing::Scope;
+use super::known::{Filed, filed};
+use crate::books::Shared;
+
+/// How many orders are kept. What comes beyond is found by comparing the folders.
+const ORDERS_MAX: usize = 65_536;
+
+/// Gives orders to the folders, from any thread. Does not wait for a disk, and keeps no journal open:
+/// when the folders are gone nobody follows.
+#[derive(Clone, Debug)]
+pub struct Orders {
+    pub(super) desk: Arc<Desk>,
+    pub(super) shared: Weak<Shared>,
+}
+
+/// How far the folders are behind the room.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Behind {
+    /// Bytes of bodies that only the journal has for sure. Those that an earlier process took in
+    /// count as none.
+    pub bytes: u64,
+    /// Bodies that only the journal has for sure.
+    pub bodies: usize,
+    /// Files that are to be moved or removed.
+    pub orders: usize,
+}
+
+/// One thing to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    /// Puts the file of a message where it belongs, which is asked for when it is done.
+    Right { seq: Seq, from: Option<Spot>, process: Option<u64> },
+    /// Removes the file of a message that is gone.
+    Remove { was: Box<Filed>, process: Option<u64> },
+    /// Removes a file that somebody put there and that was taken in.
+    Discard { path: String },
+}
+
+impl Order {
+    pub(super) fn process(&self) -> Option<u64> {
+        match self {
+            Self::Right { process, .. } | Self::Remove { process, .. } => *process,
+            Self::Discard { .. } => None,
+        }
+    }
+}
+
+/// Where orders lie until they are taken.
+#[derive(Debug, Default)]
+pub(super) struct Desk {
+    inbox: Mutex<Inbox>,
+    /// Files that were moved so far: whoever looks for one looks again if this has grown.
+    pub(super) moves: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Inbox {
+    pub(super) orders: VecDeque<Order>,
+    /// Processes that are to be settled when what they ordered is done.
+    pub(super) settle: BTreeSet<u64>,
+    /// Processes of which an order was dropped.
+    pub(super) dropped: BTreeSet<u64>,
+    /// The folders are to be compared.
+    pub(super) compare: Option<Scope>,
+    /// Files that were offered and not taken in.
+    pub(super) refused: Vec<String>,
+    /// Orders that were taken from here and are not done.
+    pub(super) taken: usize,
+}
+
+impl Desk {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Inbox> {
+        self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn moved(&self) {
+        self.moves.fetch_add(1, Ordering::Release);
+    }
+}
+
+impl Inbox {
+    fn put(&mut self, order: Order) {
+        if self.orders.len() + self.taken < ORDERS_MAX {
+            self.orders.push_back(order);
+        } else {
+            self.dropped.extend(order.process());
+            self.compare = Some(Scope::All);
+        }
+    }
+}
+
+impl Orders {
+    /// Takes what the actions of a decision say of files, once its changes are durable, in the order
+    /// of the decisions. Other actions are passed over. The state may have gone on since.
+    pub fn take(&self, state: &State, actions: &[Action]) {
+        let mut inbox = self.desk.lock();
+        let mut any = false;
+        for action in actions {
+            any |= match action {
+                Action::Move { seq, from, to: None, gone, process, .. } => {
+                    let was = gone.as_deref().and_then(|message| filed(state, *seq, message));
+                    if let Some(mut was) = was {
+                        was.spot = *from;
+                        inbox.put(Order::Remove { was: Box::new(was), process: *process });
+                    }
+                    inbox.settle.extend(*process);
+                    true
+                }
+                Action::Move { seq, from, process, .. } => {
+                    inbox.put(Order::Right { seq: *seq, from: Some(*from), process: *process });
+                    inbox.settle.extend(*process);
+                    true
+                }
+                Action::Settle { number } => inbox.settle.insert(*number),
+                _ => false,
+            };
+        }
+        drop(inbox);
+        if any {
+            self.hail();
+        }
+    }
+
+    /// Has all folders compared with the state, beside other work and in small pieces. One that is
+    /// under way goes on to its end first.
+    pub fn compare(&self) {
+        self.desk.lock().compare = Some(Scope::All);
+        self.hail();
+    }
+
+    /// Has the names in Messages looked at, for files that somebody put there. Costs little more than
+    /// a listing.
+    pub fn look(&self) {
+        let mut inbox = self.desk.lock();
+        inbox.compare = inbox.compare.max(Some(Scope::New));
+        drop(inbox);
+        self.hail();
+    }
+
+    /// A file that was offered by [`super::Report::TakeIn`] is a message by now, durably: it is removed.
+    pub fn taken_in(&self, path: &str) {
+        self.desk.lock().put(Order::Discard { path: path.to_owned() });
+        self.hail();
+    }
+
+    /// A file that was offered is not taken in: it stays, is foreign, and is offered again by a later
+    /// comparison.
+    pub fn not_taken_in(&self, path: &str) {
+        self.desk.lock().refused.push(path.to_owned());
+        self.hail();
+    }
+
+    /// How far the folders are behind the room.
+    #[must_use]
+    pub fn behind(&self) -> Behind {
+        let inbox = self.desk.lock();
+        let orders = inbox.orders.len() + inbox.taken;
+        drop(inbox);
+        let (bytes, bodies) = match self.shared.upgrade() {
+            Some(shared) => (shared.backlog(), shared.bodies()),
+            None => (0, 0),
+        };
+        Behind { bytes, bodies, orders }
+    }
+
+    /// Has whoever keeps the folders look at the desk.
+    fn hail(&self) {
+        if let Some(shared) = self.shared.upgrade() {
+            shared.hail();
+        }
+    }
+
+    /// From now on [`super::Folders::wait`] says `Closing`. Does not wait.
+    pub fn close(&self) {
+        if let Some(shared) = self.shared.upgrade() {
+            shared.close();
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Bodies are written into their files, in the order of the journal.
+//!
+//! A body that cannot be written keeps itself and those behind it in the journal. Those behind it are
+//! written all the same, so that one folder that cannot be written to hides no others.
+
+use std::io::{self, ErrorKind};
+
+use bytes::Bytes;
+use handoff_exchange::Seq;
+use handoff_log::journal::{BodyAt, ReadError};
+use handoff_log::segments::Move;
+use handoff_types::{Position, Steady};
+
+use super::files::{Content, content};
+use super::known::{Filed, Known};
+use super::name::spot_dir;
+use super::{Folders, Report, WRITING_PAUSE_MAX, ask_messages};
+
+/// The bodies of the record that was read last.
+type Last = Option<(Position, Vec<Bytes>)>;
+
+impl Folders {
+    /// Writes the bodies of a batch. Gives whether there was one.
+    pub(super) fn file(&mut self, known: &mut dyn Known, now: Steady) -> bool {
+        if !self.writing.is_due(now) {
+            return false;
+        }
+        self.filing.shared.settle();
+        let batch = self.filing.shared.next_batch(usize::MAX);
+        if batch.is_empty() {
+            return false;
+        }
+        let seqs: Vec<Seq> = batch.moves.iter().map(|moved| Seq(moved.base)).collect();
+        let Some(answers) = ask_messages(known, &seqs) else { return false };
+        let mut last = None;
+        let mut failed = None;
+        let mut done = 0;
+        let records = batch.moves.iter().zip(&batch.sequences);
+        for ((moved, sequence), filed) in records.zip(answers) {
+            let seq = Seq(moved.base);
+            if !self.filed.contains(&seq)
+                && let Some(filed) = filed
+                && let Err(fault) =
+                    self.file_one(moved, &filed, *sequence <= self.filing.unsure, &mut last)
+            {
+                let full =
+                    matches!(fault.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded);
+                failed.get_or_insert_with(|| {
+                    format!("file {} cannot be written: {fault}", filed.name)
+                });
+                if full {
+                    break;
+                }
+            } else if failed.is_some() {
+                self.filed.insert(seq);
+            } else {
+                done += 1;
+                self.filed.remove(&seq);
+            }
+        }
+        self.filing.shared.made(batch.through(done));
+        self.unsynced |= done > 0;
+        match failed {
+            Some(words) => {
+                self.writing.failed(now, WRITING_PAUSE_MAX);
+                self.behind(&words);
+                false
+            }
+            None => {
+                self.writing.succeeded();
+                true
+            }
+        }
+    }
+
+    fn file_one(
+        &mut self,
+        moved: &Move,
+        filed: &Filed,
+        unsure: bool,
+        last: &mut Last,
+    ) -> io::Result<()> {
+        let dir = spot_dir(&filed.database, filed.spot);
+        let name = filed.name.to_string();
+        let Some(body) = self.body_of(moved, last)? else {
+            return self.without_body(&dir, &name, filed);
+        };
+        match self.files.write(&dir, &name, &body, unsure) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            other => return other,
+        }
+        let path = format!("{dir}/{name}");
+        match content(&*self.files.disk, &path, filed)? {
+            Content::Right => Ok(()),
+            Content::Nothing => Err(ErrorKind::AlreadyExists.into()),
+            Content::Wrong(length) => {
+                self.files.set_aside(&path, length)?;
+                let words = "another file was in the place of a message and was set aside";
+                self.reports.push(Report::Mended { path, words });
+                self.files.write(&dir, &name, &body, false)
+            }
+        }
+    }
+
+    /// The journal has lost a body. Perhaps it was filed before.
+    fn without_body(&mut self, dir: &str, name: &str, filed: &Filed) -> io::Result<()> {
+        let path = format!("{dir}/{name}");
+        if content(&*self.files.disk, &path, filed)? != Content::Right {
+            let words = format!("the body of {path} is damaged in the journal").into();
+            self.reports.push(Report::Damaged { seq: filed.name.seq, words });
+        }
+        Ok(())
+    }
+
+    /// A body from the journal; nothing if it is damaged there.
+    fn body_of(&mut self, moved: &Move, last: &mut Last) -> io::Result<Option<Bytes>> {
+        let (position, index) = moved.body;
+        if last.as_ref().is_none_or(|(at, _)| *at != position) {
+            let journal = &self.filing.shared.journal;
+            match journal.bodies_ahead(position, &mut self.ahead) {
+                Ok(bodies) => *last = Some((position, bodies)),
+                // Damage costs what it hits: the record's other bodies can still be had.
+                Err(ReadError::Corrupt(_)) => {
+                    return match journal.body(BodyAt { position, index }) {
+                        Ok(body) => Ok(Some(body)),
+                        Err(ReadError::Corrupt(_)) => Ok(None),
+                        Err(error) => Err(io::Error::other(error)),
+                    };
+                }
+                Err(error) => return Err(io::Error::other(error)),
+            }
+        }
+        let bodies = last.as_ref().map(|(_, bodies)| bodies.as_slice()).unwrap_or_default();
+        Ok(usize::try_from(index).ok().and_then(|index| bodies.get(index)).cloned())
+    }
+}
