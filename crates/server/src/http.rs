@@ -26,6 +26,7 @@ mod correlation;
 mod direct;
 mod document;
 mod events;
+mod exchange;
 mod front;
 mod house;
 mod json;
@@ -48,12 +49,14 @@ use handoff_types::{Room, Wall};
 
 pub use self::accept::serve;
 pub use self::document::openapi;
+pub(crate) use self::exchange::incoming::read_file as read_exchange_file;
 pub use self::house::time_zone_database;
 pub(crate) use self::stamp::stamp;
 
 use self::correlation::Ids;
 use crate::auth::Gatekeeper;
 use crate::rooms::events::EventsRoom;
+use crate::rooms::exchange::ExchangeRoom;
 use crate::rooms::house::HouseRoom;
 use crate::rooms::streams::StreamsRoom;
 use crate::runtime::{Phase, Readiness, RoomStatus};
@@ -85,6 +88,8 @@ pub struct Rooms {
     pub events: Option<EventsRoom>,
     /// Likewise.
     pub streams: Option<StreamsRoom>,
+    /// Likewise.
+    pub exchange: Option<ExchangeRoom>,
     /// None if it is closed.
     pub house: Option<HouseRoom>,
     /// The door.

@@ -1,6 +1,7 @@
 //! Rooms at work: each has one task that owns its state, decides, appends and releases in order.
 
 pub mod events;
+pub mod exchange;
 pub mod house;
 pub mod streams;
 
@@ -27,6 +28,12 @@ pub enum RoomError {
     /// A rule of the streams room.
     #[error(transparent)]
     Stream(#[from] handoff_streams::Refusal),
+    /// A rule of the exchange.
+    #[error(transparent)]
+    Exchange(#[from] handoff_exchange::Refusal),
+    /// The files of messages are too far behind.
+    #[error("the files of messages are {0} s behind; nothing new is taken until they are written")]
+    FilesBehind(u64),
     /// A token sends more than it may.
     #[error("the token may send {rate} bytes a second; try again in {seconds} s")]
     Quota {

@@ -33,6 +33,7 @@ use crate::auth::{Bootstrapped, Gatekeeper, bootstrap};
 use crate::clock::Clock;
 use crate::http::{self, App};
 use crate::rooms::events::{EventsRoom, Parts, Work};
+use crate::rooms::exchange::{self, ExchangeRoom};
 use crate::rooms::house::HouseRoom;
 use crate::rooms::streams::{self, StreamsRoom};
 use crate::runtime::watch::watch as health;
@@ -171,6 +172,7 @@ pub async fn run(settings: Settings, hooks: Hooks) -> Result<(), ServeError> {
         house: None,
         events: None,
         streams: None,
+        exchange: None,
     };
     let Some(foundation) = server.foundation().await? else { return Ok(()) };
     let keep = server.furnish(foundation)?;
@@ -231,6 +233,7 @@ struct Server {
     house: Option<HouseWork>,
     events: Option<(EventsRoom, Work)>,
     streams: Option<(StreamsRoom, streams::Work)>,
+    exchange: Option<(ExchangeRoom, exchange::Work)>,
 }
 
 /// What must outlive the rooms.
@@ -260,6 +263,9 @@ impl Server {
         if self.settings.streams.enabled {
             self.readiness.set_room(Room::Streams, RoomStatus::Starting);
         }
+        if self.settings.exchange.enabled {
+            self.readiness.set_room(Room::Exchange, RoomStatus::Starting);
+        }
         self.readiness.set_phase(Phase::Starting("reading the journal".to_owned()));
         let settings = self.settings.clone();
         let mut opening = spawn_blocking(move || Foundation::open(&settings));
@@ -284,7 +290,18 @@ impl Server {
 
     /// Puts the rooms to work.
     fn furnish(&mut self, foundation: Foundation) -> Result<Keep, StartError> {
-        let Foundation { journal, clock, dice, house, events, streams, report, lock } = foundation;
+        let Foundation {
+            journal,
+            clock,
+            dice,
+            house,
+            events,
+            streams,
+            exchange,
+            folders,
+            report,
+            lock,
+        } = foundation;
         say_recovery(&report);
         let data_dir = &self.settings.server.data_dir;
         let watermark = Watermark::new(data_dir, self.settings.server.disk_free_min)
@@ -297,6 +314,7 @@ impl Server {
         self.readiness.set_room(Room::House, house.status());
         self.readiness.set_room(Room::Events, events.status());
         self.readiness.set_room(Room::Streams, streams.status());
+        self.readiness.set_room(Room::Exchange, exchange.status());
         for (room, status) in self.readiness.board().rooms {
             if let RoomStatus::Closed(why) = status {
                 error!(%room, why, "a room stays closed");
@@ -322,6 +340,21 @@ impl Server {
             let fault = |fault| StartError::System { what: "a thread", fault };
             self.streams = Some(started.map_err(fault)?);
         }
+        if let (Found::Open(room), Some(folders)) = (exchange, folders) {
+            let parts = exchange::Parts {
+                host: room.host,
+                folders,
+                checkpoints: room.checkpoints,
+                clock: clock.clone(),
+                dice: dice.clone(),
+                settings: self.settings.exchange.clone(),
+                watermark: Arc::clone(&watermark),
+                metrics: Arc::clone(&self.metrics),
+            };
+            let started = ExchangeRoom::start(parts);
+            let fault = |fault| StartError::System { what: "a thread", fault };
+            self.exchange = Some(started.map_err(fault)?);
+        }
         if let Found::Open(room) = events {
             self.events = Some(EventsRoom::start(Parts {
                 host: room.host,
@@ -346,12 +379,15 @@ impl Server {
         begun: Instant,
     ) -> Result<bool, ServeError> {
         self.readiness.set_phase(Phase::Starting("catching up with what was missed".to_owned()));
-        if self.events.is_some() || self.streams.is_some() {
+        if self.events.is_some() || self.streams.is_some() || self.exchange.is_some() {
             let resumed = async {
                 if let Some((_, work)) = &mut self.events {
                     work.resumed().await;
                 }
                 if let Some((_, work)) = &mut self.streams {
+                    work.resumed().await;
+                }
+                if let Some((_, work)) = &mut self.exchange {
                     work.resumed().await;
                 }
             };
@@ -374,6 +410,7 @@ impl Server {
         let gate = Gatekeeper::new(house.clone().filter(|_| self.settings.auth.enabled));
         let events = self.events.as_ref().map(|(room, _)| room.clone());
         let streams = self.streams.as_ref().map(|(room, _)| room.clone());
+        let exchange = self.exchange.as_ref().map(|(room, _)| room.clone());
         // A room that is closed has no sessions, and nobody should wait for one.
         self.bound.events.take_if(|_| events.is_none());
         let mut listeners = vec![("http", self.bound.http)];
@@ -386,7 +423,7 @@ impl Server {
             opening,
         };
         let (held, open) = (gate.clone(), events.clone());
-        self.app.open(http::Rooms { events: open, streams, house, gate: held, facts });
+        self.app.open(http::Rooms { events: open, streams, exchange, house, gate: held, facts });
         if let (Some(socket), Some(room)) = (events_socket, events) {
             let certificates = self.certificates.as_ref().filter(|_| self.settings.events.tls);
             let parts = sevent::Parts {
@@ -417,6 +454,9 @@ impl Server {
                 }
                 () = ended(self.streams.as_mut().map(|(_, work)| work.ended())) => {
                     return Err(ServeError::Gone("the streams room"));
+                }
+                () = ended(self.exchange.as_mut().map(|(_, work)| work.ended())) => {
+                    return Err(ServeError::Gone("the exchange"));
                 }
                 () = ended(self.house.as_mut().map(|house| house.task.ended())) => {
                     return Err(ServeError::Gone("the house"));
@@ -457,6 +497,9 @@ impl Server {
         if let Some((room, _)) = &self.streams {
             room.set_settings(new.streams.clone());
         }
+        if let Some((room, _)) = &self.exchange {
+            room.set_settings(new.exchange.clone());
+        }
         self.settings.server.stop_time_max = new.server.stop_time_max;
         if !later.is_empty() {
             warn!(keys = later.join(", "), "changed, and in force with the next start");
@@ -476,6 +519,9 @@ impl Server {
         if let Some((room, _)) = &self.streams {
             room.refuse_to_wait();
         }
+        if let Some((room, _)) = &self.exchange {
+            room.refuse_to_wait();
+        }
         let patience = self.settings.server.stop_time_max;
         let mut signals = self.signals;
         let (http, sevent) = (self.http, self.sevent);
@@ -493,6 +539,10 @@ impl Server {
                 work.stop().await;
             }
             if let Some((room, work)) = self.streams {
+                drop(room);
+                work.stop().await;
+            }
+            if let Some((room, work)) = self.exchange {
                 drop(room);
                 work.stop().await;
             }

@@ -1,10 +1,13 @@
 //! What the operator decided. Filled by the composition root from file, environment and flags;
 //! nothing here reads them.
 
+mod exchange;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use self::exchange::{Exchange, Ordering, ServeOrder};
 pub use handoff_events::{Bounds, CatchUp, Publishing};
 use handoff_streams::TopicSettings;
 pub use handoff_streams::groups::{GroupBounds, GroupName, GroupSettings, Order, Start};
@@ -24,6 +27,8 @@ pub struct Settings {
     pub events: Events,
     /// `[streams]`
     pub streams: Streams,
+    /// `[exchange]`
+    pub exchange: Exchange,
 }
 
 /// `[server]`

@@ -103,6 +103,37 @@ pub enum Code {
     MemberGone,
     /// Some of the messages are not held by the member any more, so nothing was stored.
     Fenced,
+    /// There is no such company, subsystem, database, device, route, message or process, or none that the
+    /// caller sees.
+    ExchangeNotFound,
+    /// A message or an entity of the exchange cannot be as it is described.
+    ExchangeInvalid,
+    /// The id belongs to another company.
+    ExchangeTaken,
+    /// Something still needs what is to be removed.
+    ExchangeInUse,
+    /// As many messages wait, or as many of something are kept, as the exchange takes.
+    ExchangeFull,
+    /// The messages of the device's subsystem go to no database.
+    NoRoute,
+    /// The activation code is wrong, used or expired.
+    WrongCode,
+    /// Too many wrong activation codes came from this address.
+    TooManyTries,
+    /// The device is locked out.
+    DeviceBlocked,
+    /// The sender used this message id for another content.
+    MessageReused,
+    /// The call does not fit its process: a verdict is missing, double or foreign, or a message cannot go.
+    ProcessUnfit,
+    /// The process was prepared with other verdicts or messages.
+    PreparedOtherwise,
+    /// A commit of a process that was never prepared.
+    NotPrepared,
+    /// An interruption of a process that is ready to commit.
+    ProcessReady,
+    /// The report contradicts what was reported before.
+    Contradiction,
     /// There are as many connections or sessions as the server takes.
     ServerBusy,
     /// The server is stopping.
@@ -127,7 +158,7 @@ pub enum Code {
 
 impl Code {
     /// Every code there is, for the page that explains them.
-    pub const ALL: [Self; 54] = [
+    pub const ALL: [Self; 69] = [
         Self::RoomBusy,
         Self::JournalFull,
         Self::DiskFull,
@@ -172,6 +203,21 @@ impl Code {
         Self::GroupExists,
         Self::MemberGone,
         Self::Fenced,
+        Self::ExchangeNotFound,
+        Self::ExchangeInvalid,
+        Self::ExchangeTaken,
+        Self::ExchangeInUse,
+        Self::ExchangeFull,
+        Self::NoRoute,
+        Self::WrongCode,
+        Self::TooManyTries,
+        Self::DeviceBlocked,
+        Self::MessageReused,
+        Self::ProcessUnfit,
+        Self::PreparedOtherwise,
+        Self::NotPrepared,
+        Self::ProcessReady,
+        Self::Contradiction,
         Self::ServerBusy,
         Self::ServerStopping,
         Self::PortTaken,
@@ -232,6 +278,21 @@ impl Code {
             Self::GroupExists => "streams.group_exists",
             Self::MemberGone => "streams.member_gone",
             Self::Fenced => "streams.fenced",
+            Self::ExchangeNotFound => "exchange.not_found",
+            Self::ExchangeInvalid => "exchange.invalid",
+            Self::ExchangeTaken => "exchange.taken",
+            Self::ExchangeInUse => "exchange.in_use",
+            Self::ExchangeFull => "exchange.full",
+            Self::NoRoute => "exchange.no_route",
+            Self::WrongCode => "exchange.wrong_code",
+            Self::TooManyTries => "exchange.too_many_tries",
+            Self::DeviceBlocked => "exchange.device_blocked",
+            Self::MessageReused => "exchange.message_reused",
+            Self::ProcessUnfit => "exchange.unfit",
+            Self::PreparedOtherwise => "exchange.prepared_otherwise",
+            Self::NotPrepared => "exchange.not_prepared",
+            Self::ProcessReady => "exchange.process_ready",
+            Self::Contradiction => "exchange.contradiction",
             Self::ServerBusy => "server.busy",
             Self::ServerStopping => "server.stopping",
             Self::PortTaken => "server.port_taken",
@@ -341,6 +402,29 @@ impl Code {
             Self::Fenced => {
                 "drop this work: the messages are, or will be, in somebody else's hands; go on with the next poll"
             }
+            Self::ExchangeNotFound => "check the id; `handoff exchange` lists what there is",
+            Self::ExchangeInvalid => "correct what the detail names; nothing changed",
+            Self::ExchangeTaken => "choose another id",
+            Self::ExchangeInUse => "remove what the detail names first",
+            Self::ExchangeFull => {
+                "wait until some are processed or fetched, or raise the key that the detail names"
+            }
+            Self::NoRoute => {
+                "an administrator sets a route: `handoff exchange route put COMPANY SUBSYSTEM DATABASE`"
+            }
+            Self::WrongCode => "ask the administrator for another code",
+            Self::TooManyTries => "wait, and check the code before it is sent again",
+            Self::DeviceBlocked => "ask the administrator; its messages are kept meanwhile",
+            Self::MessageReused => "give every message its own id",
+            Self::ProcessUnfit => {
+                "roll back, correct what the detail names, and begin again; nothing was written"
+            }
+            Self::PreparedOtherwise => "roll back and report it; one process is prepared once",
+            Self::NotPrepared => {
+                "prepare first and commit the database only then; what was committed without it is given out again"
+            }
+            Self::ProcessReady => "report rollback or commit, whichever the database did",
+            Self::Contradiction => "an administrator was told; look what the database really did",
             Self::ServerBusy => {
                 "close some, or raise server.connections_max or events.sessions_max"
             }

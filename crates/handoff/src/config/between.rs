@@ -63,6 +63,17 @@ pub(crate) fn check(settings: &Settings) -> Vec<Problem> {
             "make the ring larger, or lower one of the other two: the largest change must fit beside the reserve",
         );
     }
+    let exchange = &settings.exchange;
+    if exchange.message_bytes_max > exchange.request_bytes_max {
+        wrong(
+            format!(
+                "exchange.message_bytes_max ({}) is above exchange.request_bytes_max ({})",
+                bytes::show(exchange.message_bytes_max as u64),
+                bytes::show(exchange.request_bytes_max as u64)
+            ),
+            "no such message could be sent: raise the latter or lower the former",
+        );
+    }
     problems.extend(without_certificate(settings));
     problems.extend(without_lock(settings));
     problems
@@ -167,5 +178,10 @@ mod tests {
             "journal_reserve_bytes",
         );
         one(|settings| settings.log.limits.journal_file_bytes = 1 << 30, "three files");
+    }
+
+    #[test]
+    fn a_message_that_fits_into_no_request_is_refused() {
+        one(|settings| settings.exchange.request_bytes_max = 1 << 20, "message_bytes_max");
     }
 }

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use handoff_server::settings::{Settings, Tls};
 
-use super::value::{CATCH_UPS, Field, Kind, LOG_FORMATS, ON_CORRUPT, Unit, Value};
+use super::value::{
+    CATCH_UPS, Field, Kind, LOG_FORMATS, ON_CORRUPT, ORDERINGS, SERVE_ORDERS, Unit, Value,
+};
 
 /// A key.
 #[derive(Debug)]
@@ -72,6 +74,7 @@ pub(crate) const SECTIONS: &[Section] = &[
     Section { name: "auth", doc: "Who may come in." },
     Section { name: "events", doc: "The events room: timed events over sevent and HTTP." },
     Section { name: "streams", doc: "The streams room: topics, partitions, producers." },
+    Section { name: "exchange", doc: "The exchange: devices, and the databases behind ERPs." },
 ];
 
 /// The key with this section and name.
@@ -92,6 +95,10 @@ const DAY: u64 = 86_400;
 
 const fn hours(min: u64, max: u64) -> Kind {
     Kind::Time(Unit::Hours, Duration::from_secs(min * 3600), Duration::from_secs(max * 3600))
+}
+
+const fn days(min: u64, max: u64) -> Kind {
+    Kind::Time(Unit::Days, Duration::from_secs(min * DAY), Duration::from_secs(max * DAY))
 }
 
 /// A hundred years.
@@ -296,6 +303,73 @@ pub(crate) const KEYS: &[Key] = &[
         "For how long a member may ask to be silent.", reload = true),
     key!(streams.delivery_bytes_max: Kind::Bytes(16 * MIB, TIB), streams.delivery_bytes_max,
         "Messages on their way to all members of groups together; above that each is given 64 KiB at a time."),
+    key!(exchange.enabled: Kind::Bool, exchange.enabled, "Whether the room is there at all."),
+    key!(exchange.max_files: Kind::Count(1, 10_000), exchange.max_files,
+        "How many messages an ERP is given in one process; it may ask for fewer.", reload = true),
+    key!(exchange.max_mb: Kind::Count(1, 1_024), exchange.max_mb,
+        "And how many MiB they may have. The first is given however large it is.", reload = true),
+    key!(exchange.started_timeout_secs: secs(1, DAY), exchange.started_timeout,
+        "How long a process may take before it is ready to commit; then its messages are given out again.",
+        reload = true),
+    key!(exchange.ready_timeout_secs: secs(1, DAY), exchange.ready_timeout,
+        "How long it is waited for the outcome of a process that is ready; then its messages go to Unknown.",
+        reload = true),
+    key!(exchange.restart_grace_secs: secs(1, DAY), exchange.restart_grace,
+        "How long it is waited for it after a start, if its time is over: the outcome may be on its way.",
+        reload = true),
+    key!(exchange.retention_days: days(1, 36_525), exchange.retention,
+        "How long Log, Error and processes that are over are kept, and for how long a message is known again.",
+        reload = true),
+    key!(exchange.retention_check_secs: secs(1, DAY), exchange.retention_every,
+        "How often somebody looks what is past its time.", reload = true),
+    key!(exchange.max_attempts: Kind::Count(0, 65_535), exchange.max_attempts,
+        "After so many deadlocks and refusals a message goes to Error; 0 for never.", reload = true),
+    key!(exchange.order: Kind::Choice(SERVE_ORDERS), exchange.order,
+        "Which message of a queue comes first: the one received first or the one made first.",
+        reload = true),
+    key!(exchange.ordering: Kind::Choice(ORDERINGS), exchange.ordering,
+        "With `producer`, what a device sent waits for what it sent before, also after a deadlock.",
+        reload = true),
+    key!(exchange.notify_sender: Kind::Bool, exchange.notify_sender,
+        "Whether a device is sent a message when one of its own could not be processed.",
+        reload = true),
+    key!(exchange.messages_max: Kind::Count(1_000, 100_000_000), exchange.messages_max,
+        "How many messages are known at once. Those that are over are forgotten earlier when there are more.",
+        reload = true),
+    key!(exchange.queue_max: Kind::Count(1, 100_000_000), exchange.queue_max,
+        "How many messages may wait for one database, or for one device.", reload = true),
+    key!(exchange.processes_kept_max: Kind::Count(1, 10_000_000), exchange.processes_kept_max,
+        "How many processes that are over are known, so that a late call is answered as the first was.",
+        reload = true),
+    key!(exchange.activation_hours: hours(1, HOURS_MAX), exchange.activation,
+        "How long a code activates its device.", reload = true),
+    key!(exchange.activation_tries_max: Kind::Count(1, 1_000), exchange.activation_tries_max,
+        "How many wrong codes a minute are taken from one address.", reload = true),
+    key!(exchange.activation_addresses_max: Kind::Count(16, 1_000_000), exchange.activation_addresses_max,
+        "Of how many addresses wrong codes are counted; when there are more, others are refused for a minute.",
+        reload = true),
+    key!(exchange.message_bytes_max: Kind::Bytes(KIB, 32 * MIB), exchange.message_bytes_max,
+        "The largest message.", reload = true),
+    key!(exchange.request_bytes_max: Kind::Bytes(KIB, 60 * MIB), exchange.request_bytes_max,
+        "The largest body of a request with messages.", reload = true),
+    key!(exchange.request_messages_max: Kind::Count(1, 10_000), exchange.request_messages_max,
+        "How many messages, verdicts or ids one request may have.", reload = true),
+    key!(exchange.fetch_messages_max: Kind::Count(1, 10_000), exchange.fetch_messages_max,
+        "How many messages a device is given at once.", reload = true),
+    key!(exchange.fetch_bytes_max: Kind::Bytes(KIB, GIB), exchange.fetch_bytes_max,
+        "And how many bytes they may have. The first is given however large it is.", reload = true),
+    key!(exchange.wait_secs_max: secs(0, 300), exchange.wait_max,
+        "How long a device may wait for messages.", reload = true),
+    key!(exchange.waiting_max: Kind::Count(1, 1_000_000), exchange.waiting_max,
+        "How many devices may wait for messages at once."),
+    key!(exchange.reads_max: Kind::Count(1, 1_024), exchange.reads_max,
+        "How many bodies are read from disk at once."),
+    key!(exchange.files_behind_secs_max: secs(1, DAY), exchange.files_behind_max,
+        "How far the folders may be behind what was taken before nothing new is taken.", reload = true),
+    key!(exchange.device_log_lines_max: Kind::Count(0, 100_000), exchange.device_log_lines_max,
+        "How many lines are kept, in memory, of what a device says of itself.", reload = true),
+    key!(exchange.device_logs_max: Kind::Count(0, 1_000_000), exchange.device_logs_max,
+        "Of how many devices.", reload = true),
 ];
 
 fn tls_of(settings: &mut Settings) -> &mut Tls {

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use handoff_server::settings::{
-    CatchUp, Compression, Durability, LogFormat, OnCorrupt, Order, Start,
+    CatchUp, Compression, Durability, LogFormat, OnCorrupt, Order, Ordering, ServeOrder, Start,
 };
 use handoff_types::Span;
 
@@ -48,6 +48,8 @@ pub(crate) enum Unit {
     Millis,
     /// Hours.
     Hours,
+    /// Days.
+    Days,
 }
 
 impl Unit {
@@ -56,6 +58,7 @@ impl Unit {
             Self::Secs | Self::WholeSecs => 1_000_000_000,
             Self::Millis => 1_000_000,
             Self::Hours => 3_600_000_000_000,
+            Self::Days => 86_400_000_000_000,
         }
     }
 
@@ -64,6 +67,7 @@ impl Unit {
             Self::Secs | Self::WholeSecs => "seconds",
             Self::Millis => "milliseconds",
             Self::Hours => "hours",
+            Self::Days => "days",
         }
     }
 }
@@ -163,6 +167,7 @@ impl Kind {
             Self::Time(Unit::WholeSecs, ..) => "time, in whole seconds",
             Self::Time(Unit::Millis, ..) => "time, in milliseconds",
             Self::Time(Unit::Hours, ..) => "time, in hours",
+            Self::Time(Unit::Days, ..) => "time, in days",
             Self::Text => "text",
             Self::Path => "path",
             Self::Address => "address and port",
@@ -387,6 +392,24 @@ field!(
     OnCorrupt,
     Value::Text(word) => if word == "skip" { Self::Skip } else { Self::Stop },
     |it| Value::Text(match it { Self::Stop => "stop", Self::Skip => "skip" }.to_owned())
+);
+
+/// The words of `exchange.order`.
+pub(crate) const SERVE_ORDERS: &[&str] = &["received", "created"];
+
+field!(
+    ServeOrder,
+    Value::Text(word) => if word == "created" { Self::Created } else { Self::Received },
+    |it| Value::Text(match it { Self::Received => "received", Self::Created => "created" }.to_owned())
+);
+
+/// The words of `exchange.ordering`.
+pub(crate) const ORDERINGS: &[&str] = &["none", "producer"];
+
+field!(
+    Ordering,
+    Value::Text(word) => if word == "producer" { Self::Producer } else { Self::None },
+    |it| Value::Text(match it { Self::None => "none", Self::Producer => "producer" }.to_owned())
 );
 
 /// The words of a group's `start`.

@@ -73,6 +73,29 @@ pub(super) fn draw() -> Result<(TokenId, String), NoChance> {
     Ok((TokenId(id.into()), text))
 }
 
+/// Draws a secret of another kind than a token of the house: its prefix, 256 bits, check
+/// characters.
+///
+/// # Errors
+/// [`NoChance`]
+pub(crate) fn draw_secret(prefix: &str) -> Result<String, NoChance> {
+    let mut text = format!("{prefix}{}", draw_from(BASE62, SECRET)?);
+    let check = check_of(text.as_bytes());
+    text.push_str(&check);
+    Ok(text)
+}
+
+/// Letters that nobody takes for each other.
+const PLAIN: &[u8; 32] = b"ABCDEFGHJKLMNPQRSTUVWXYZ23456789";
+
+/// Draws a code that people type: 40 bits.
+///
+/// # Errors
+/// [`NoChance`]
+pub(crate) fn draw_code() -> Result<String, NoChance> {
+    draw_from(PLAIN, 8)
+}
+
 /// An id for a token whose text does not have one.
 pub(super) fn id_of(digest: &Digest) -> TokenId {
     let number = digest.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
@@ -155,6 +178,21 @@ mod tests {
         }
         assert_eq!(look(b"\xff\xfe"), Written::Otherwise);
         assert_eq!(look(b"ho_"), Written::Mistyped);
+    }
+
+    #[test]
+    fn secrets_of_other_kinds_are_no_tokens_of_the_house() {
+        let secret = draw_secret("hxd_").unwrap();
+        assert_eq!((secret.len(), look(secret.as_bytes())), (4 + 43 + 6, Written::Otherwise));
+        assert_ne!(secret, draw_secret("hxd_").unwrap());
+    }
+
+    #[test]
+    fn a_code_has_no_letters_that_look_alike() {
+        let codes: Vec<String> = (0..200).map(|_| draw_code().unwrap()).collect();
+        let letters: BTreeSet<char> = codes.iter().flat_map(|code| code.chars()).collect();
+        assert!(codes.iter().all(|code| code.len() == 8));
+        assert!(letters.len() == 32 && !letters.iter().any(|letter| "IO01".contains(*letter)));
     }
 
     #[test]

@@ -19,11 +19,11 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-use super::connection::{self, End};
+use super::connection::{self, End, Peer};
 use super::correlation::RequestId;
 use super::document::router;
 use super::front::Door;
-use super::problem::{self, ProblemBody};
+use super::problem::{self, ProblemBody, StatusName};
 use super::{App, Limits};
 use crate::telemetry::HttpMetrics;
 
@@ -155,8 +155,9 @@ async fn converse(
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(error = &error as &dyn std::error::Error, "no delay cannot be set");
     }
+    let peer = Peer(stream.peer_addr().ok().map(|address| address.ip()));
     let Some(acceptor) = tls else {
-        return connection::run(stream, router, door, limits, &stop).await;
+        return connection::run(stream, router, door, (peer, limits), &stop).await;
     };
     let handshake = timeout(limits.header_time_max, acceptor.accept(stream));
     let shaken = tokio::select! {
@@ -165,7 +166,9 @@ async fn converse(
         shaken = handshake => shaken,
     };
     match shaken {
-        Ok(Ok(stream)) => Box::pin(connection::run(stream, router, door, limits, &stop)).await,
+        Ok(Ok(stream)) => {
+            Box::pin(connection::run(stream, router, door, (peer, limits), &stop)).await
+        }
         Ok(Err(error)) => {
             tracing::debug!(error = &error as &dyn std::error::Error, "no TLS");
             End::Closed
@@ -181,7 +184,7 @@ fn farewell(app: &App, limits: Limits) -> Vec<u8> {
     let body = ProblemBody {
         kind: format!("urn:handoff:error:{code}"),
         title: problem::title(code).to_owned(),
-        status: problem::status(code).as_u16(),
+        status: StatusName::Number(problem::status(code).as_u16()),
         detail: format!("there are {} connections already", limits.connections_max),
         code: code.text().to_owned(),
         remedy: code.remedy().to_owned(),

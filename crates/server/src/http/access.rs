@@ -158,7 +158,11 @@ impl<'a> StreamsAsker<'a> {
     }
 }
 
-fn admit<'a>(door: &'a Door, headers: &HeaderMap) -> Result<(&'a Rooms, Caller), Problem> {
+/// Lets somebody in by a token of the house, or anybody while auth is off.
+pub(super) fn admit<'a>(
+    door: &'a Door,
+    headers: &HeaderMap,
+) -> Result<(&'a Rooms, Caller), Problem> {
     let rooms = door.app.rooms().ok_or_else(|| Problem::closed(&door.app, Room::House))?;
     // A house that cannot be asked has not unlocked its doors.
     if door.app.auth && rooms.house.is_none() {
@@ -173,7 +177,7 @@ fn admit<'a>(door: &'a Door, headers: &HeaderMap) -> Result<(&'a Rooms, Caller),
 }
 
 /// Refuses what was sent to somebody else. Only tokens can tell a friend by any other name.
-fn expect_at_home(headers: &HeaderMap) -> Result<(), Problem> {
+pub(super) fn expect_at_home(headers: &HeaderMap) -> Result<(), Problem> {
     if is_at_home(headers) {
         return Ok(());
     }
@@ -214,7 +218,7 @@ impl Key {
 }
 
 /// The token of `Authorization: Bearer TOKEN`.
-fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
+pub(super) fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
     let value = headers.get(header::AUTHORIZATION)?.as_bytes().trim_ascii();
     let (scheme, token) = value.split_at_checked(7)?;
     scheme.eq_ignore_ascii_case(b"bearer ").then(|| token.trim_ascii())

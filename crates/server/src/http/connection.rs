@@ -20,6 +20,7 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
+use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -59,6 +60,10 @@ const STREAMS_MAX: u32 = 128;
 /// How often an HTTP/2 peer is asked whether it is still there, and how long it may take to say.
 const PING: Duration = Duration::from_secs(20);
 
+/// Where a connection comes from; none if the system does not say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Peer(pub(super) Option<IpAddr>);
+
 /// How a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
@@ -73,7 +78,7 @@ pub(super) async fn run<I>(
     io: I,
     router: Router,
     door: Door,
-    limits: Limits,
+    (peer, limits): (Peer, Limits),
     stop: &CancellationToken,
 ) -> End
 where
@@ -81,7 +86,7 @@ where
 {
     let activity = Arc::new(Activity::new());
     let io = TokioIo::new(Watched { io, has_read: false, activity: Arc::clone(&activity) });
-    let service = Requests { router, door, activity: Arc::clone(&activity) };
+    let service = Requests { router, door, peer, activity: Arc::clone(&activity) };
     let builder = builder();
     let mut connection = pin!(builder.serve_connection(io, service));
     let mut check = activity.at(0) + limits.look_every();
@@ -356,6 +361,7 @@ impl<I: AsyncWrite + Unpin> AsyncWrite for Watched<I> {
 struct Requests {
     router: Router,
     door: Door,
+    peer: Peer,
     activity: Arc<Activity>,
 }
 
@@ -384,7 +390,7 @@ impl Service<Request<Incoming>> for Requests {
     type Error = Infallible;
     type Future = Answer;
 
-    fn call(&self, request: Request<Incoming>) -> Self::Future {
+    fn call(&self, mut request: Request<Incoming>) -> Self::Future {
         if request.version() == Version::HTTP_2 {
             self.activity.silence.recognise_h2();
         }
@@ -401,6 +407,7 @@ impl Service<Request<Incoming>> for Requests {
                 Ok(stored.map(|body| Answering { body, under_way }))
             }));
         }
+        request.extensions_mut().insert(self.peer);
         let answer = self.router.clone().call(request);
         Answer::Worked(Box::pin(async move {
             let response = answer.await.unwrap_or_else(|never| match never {});

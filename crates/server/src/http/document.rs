@@ -22,7 +22,7 @@ use super::events::{StreamClosed, dead};
 use super::front::{Door, Routes, front};
 use super::problem::{self, Problem, ProblemBody};
 use super::streams::groups;
-use super::{App, events, house, stream, streams, tokens};
+use super::{App, events, exchange, house, stream, streams, tokens};
 
 /// What every route that asks for a token may refuse.
 const GUARDED: &[Code] = &[
@@ -170,6 +170,180 @@ const REFUSALS: &[(&str, &[&[Code]])] = &[
         "replayGroupLetters",
         &[GUARDED, BODY, CHANGE, GROUP, &[Code::PartitionNotFound, Code::DiskLow]],
     ),
+    (
+        "activateDevice",
+        &[BODY, CHANGE, &[Code::WrongCode, Code::TooManyTries, Code::DeviceBlocked, Code::RoomOff]],
+    ),
+    ("showOwnDevice", &[GUARDED, &[Code::DeviceBlocked]]),
+    ("postDeviceLog", &[GUARDED, BODY, &[Code::DeviceBlocked, Code::ExchangeInvalid]]),
+    (
+        "fetchMessages",
+        &[GUARDED, &[Code::DeviceBlocked, Code::RequestMalformed, Code::RoomBusy, Code::DiskFault]],
+    ),
+    (
+        "postMessages",
+        &[
+            GUARDED,
+            BODY,
+            CHANGE,
+            &[
+                Code::DeviceBlocked,
+                Code::ExchangeInvalid,
+                Code::ExchangeFull,
+                Code::NoRoute,
+                Code::MessageReused,
+                Code::ChangeTooLarge,
+                Code::DiskLow,
+            ],
+        ],
+    ),
+    (
+        "ackMessages",
+        &[
+            GUARDED,
+            BODY,
+            CHANGE,
+            &[Code::DeviceBlocked, Code::ExchangeInvalid, Code::ExchangeNotFound],
+        ],
+    ),
+    ("beginProcess", &[GUARDED, BODY, CHANGE, &[Code::ExchangeNotFound, Code::ExchangeInvalid]]),
+    ("listProcesses", &[GUARDED, &[Code::RequestMalformed, Code::ExchangeNotFound]]),
+    ("showProcess", &[GUARDED, &[Code::RequestMalformed, Code::ExchangeNotFound]]),
+    (
+        "narrowProcess",
+        &[
+            GUARDED,
+            BODY,
+            CHANGE,
+            &[Code::ExchangeNotFound, Code::ExchangeInvalid, Code::ProcessUnfit],
+        ],
+    ),
+    (
+        "prepareProcess",
+        &[
+            GUARDED,
+            BODY,
+            CHANGE,
+            &[
+                Code::ExchangeNotFound,
+                Code::ExchangeInvalid,
+                Code::ProcessUnfit,
+                Code::PreparedOtherwise,
+                Code::ExchangeFull,
+                Code::ChangeTooLarge,
+                Code::DiskLow,
+            ],
+        ],
+    ),
+    (
+        "commitProcess",
+        &[GUARDED, BODY, CHANGE, &[Code::ExchangeNotFound, Code::NotPrepared, Code::Contradiction]],
+    ),
+    ("rollbackProcess", &[GUARDED, BODY, CHANGE, &[Code::ExchangeNotFound, Code::Contradiction]]),
+    ("interruptProcess", &[GUARDED, BODY, CHANGE, &[Code::ExchangeNotFound, Code::ProcessReady]]),
+    ("heartbeatProcess", &[GUARDED, BODY, CHANGE, &[Code::ExchangeNotFound]]),
+    ("listInDoubt", &[GUARDED, &[Code::RequestMalformed, Code::ExchangeNotFound]]),
+    (
+        "resolveProcesses",
+        &[GUARDED, BODY, CHANGE, &[Code::ExchangeNotFound, Code::ExchangeInvalid]],
+    ),
+    ("listCompanies", &[GUARDED, &[Code::RequestMalformed, Code::ExchangeNotFound]]),
+    ("showCompany", &[GUARDED, &[Code::RequestMalformed, Code::ExchangeNotFound]]),
+    (
+        "putCompany",
+        &[
+            GUARDED,
+            BODY,
+            CHANGE,
+            &[Code::ExchangeNotFound, Code::ExchangeInvalid, Code::ExchangeFull, Code::DiskLow],
+        ],
+    ),
+    (
+        "deleteCompany",
+        &[GUARDED, CHANGE, &[Code::RequestMalformed, Code::ExchangeNotFound, Code::ExchangeInUse]],
+    ),
+    ("listSubsystems", &[GUARDED, &[Code::RequestMalformed, Code::ExchangeNotFound]]),
+    ("showSubsystem", &[GUARDED, &[Code::RequestMalformed, Code::ExchangeNotFound]]),
+    (
+        "putSubsystem",
+        &[
+            GUARDED,
+            BODY,
+            CHANGE,
+            &[Code::ExchangeNotFound, Code::ExchangeInvalid, Code::ExchangeFull, Code::DiskLow],
+        ],
+    ),
+    (
+        "deleteSubsystem",
+        &[GUARDED, CHANGE, &[Code::RequestMalformed, Code::ExchangeNotFound, Code::ExchangeInUse]],
+    ),
+    ("listDatabases", &[GUARDED, &[Code::RequestMalformed, Code::ExchangeNotFound]]),
+    ("showDatabase", &[GUARDED, &[Code::RequestMalformed, Code::ExchangeNotFound]]),
+    (
+        "putDatabase",
+        &[
+            GUARDED,
+            BODY,
+            CHANGE,
+            &[
+                Code::ExchangeNotFound,
+                Code::ExchangeInvalid,
+                Code::ExchangeFull,
+                Code::DiskLow,
+                Code::ExchangeTaken,
+            ],
+        ],
+    ),
+    (
+        "deleteDatabase",
+        &[GUARDED, CHANGE, &[Code::RequestMalformed, Code::ExchangeNotFound, Code::ExchangeInUse]],
+    ),
+    ("listDevices", &[GUARDED, &[Code::RequestMalformed, Code::ExchangeNotFound]]),
+    ("showDevice", &[GUARDED, &[Code::RequestMalformed, Code::ExchangeNotFound]]),
+    (
+        "putDevice",
+        &[
+            GUARDED,
+            BODY,
+            CHANGE,
+            &[Code::ExchangeNotFound, Code::ExchangeInvalid, Code::ExchangeFull, Code::DiskLow],
+        ],
+    ),
+    (
+        "deleteDevice",
+        &[GUARDED, CHANGE, &[Code::RequestMalformed, Code::ExchangeNotFound, Code::ExchangeInUse]],
+    ),
+    ("listRoutes", &[GUARDED, &[Code::RequestMalformed, Code::ExchangeNotFound]]),
+    ("showRoute", &[GUARDED, &[Code::RequestMalformed, Code::ExchangeNotFound]]),
+    (
+        "putRoute",
+        &[
+            GUARDED,
+            BODY,
+            CHANGE,
+            &[Code::ExchangeNotFound, Code::ExchangeInvalid, Code::ExchangeFull, Code::DiskLow],
+        ],
+    ),
+    ("deleteRoute", &[GUARDED, CHANGE, &[Code::RequestMalformed, Code::ExchangeNotFound]]),
+    ("createDatabaseToken", &[GUARDED, CHANGE, &[Code::RequestMalformed, Code::ExchangeNotFound]]),
+    ("createDeviceCode", &[GUARDED, CHANGE, &[Code::RequestMalformed, Code::ExchangeNotFound]]),
+    ("blockDevice", &[GUARDED, CHANGE, &[Code::RequestMalformed, Code::ExchangeNotFound]]),
+    ("unblockDevice", &[GUARDED, CHANGE, &[Code::RequestMalformed, Code::ExchangeNotFound]]),
+    ("showDeviceLog", &[GUARDED, &[Code::RequestMalformed, Code::ExchangeNotFound]]),
+    ("listExchangeMessages", &[GUARDED, &[Code::RequestMalformed, Code::ExchangeNotFound]]),
+    ("showExchangeMessage", &[GUARDED, &[Code::RequestMalformed, Code::ExchangeNotFound]]),
+    ("listExchangeLog", &[GUARDED, &[Code::RequestMalformed, Code::ExchangeNotFound]]),
+    ("rescanFolders", &[GUARDED, &[Code::RequestMalformed, Code::ExchangeNotFound]]),
+    ("listForeignFiles", &[GUARDED, &[Code::RequestMalformed, Code::ExchangeNotFound]]),
+    (
+        "downloadExchangeMessage",
+        &[
+            GUARDED,
+            &[Code::RequestMalformed, Code::ExchangeNotFound, Code::Corrupt, Code::DiskFault],
+        ],
+    ),
+    ("requeueMessages", &[GUARDED, BODY, CHANGE, &[Code::ExchangeNotFound, Code::ExchangeInvalid]]),
+    ("exchangeStats", &[GUARDED, &[Code::RequestMalformed]]),
     ("listTokens", &[GUARDED]),
     ("createToken", &[GUARDED, BODY, CHANGE]),
     ("revokeToken", &[GUARDED, CHANGE, &[Code::TokenNotFound]]),
@@ -177,7 +351,7 @@ const REFUSALS: &[(&str, &[&[Code]])] = &[
 ];
 
 /// Operations that ask for no token.
-const OPEN: &[&str] = &["home", "healthz", "readyz", "openapi"];
+const OPEN: &[&str] = &["home", "healthz", "readyz", "openapi", "activateDevice"];
 
 /// The routes of a server, and what their handlers reach.
 pub(super) fn router(app: Arc<App>, stop: CancellationToken) -> (Router, Door) {
@@ -243,6 +417,48 @@ fn described() -> OpenApiRouter<Door> {
         .routes(routes!(groups::message_status))
         .routes(routes!(groups::list_letters))
         .routes(routes!(groups::replay_letters))
+        .routes(routes!(exchange::activate_device))
+        .routes(routes!(exchange::show_self))
+        .routes(routes!(exchange::device_log))
+        .routes(routes!(exchange::fetch_messages, exchange::post_messages))
+        .routes(routes!(exchange::ack_messages))
+        .routes(routes!(exchange::list_processes, exchange::begin_process))
+        .routes(routes!(exchange::show_process))
+        .routes(routes!(exchange::narrow_process))
+        .routes(routes!(exchange::prepare_process))
+        .routes(routes!(exchange::commit_process))
+        .routes(routes!(exchange::rollback_process))
+        .routes(routes!(exchange::interrupt_process))
+        .routes(routes!(exchange::heartbeat_process))
+        .routes(routes!(exchange::list_in_doubt))
+        .routes(routes!(exchange::resolve_processes))
+        .routes(routes!(exchange::list_companies))
+        .routes(routes!(exchange::show_company, exchange::put_company, exchange::delete_company))
+        .routes(routes!(exchange::list_subsystems))
+        .routes(routes!(
+            exchange::show_subsystem,
+            exchange::put_subsystem,
+            exchange::delete_subsystem
+        ))
+        .routes(routes!(exchange::list_databases))
+        .routes(routes!(exchange::show_database, exchange::put_database, exchange::delete_database))
+        .routes(routes!(exchange::create_database_token))
+        .routes(routes!(exchange::list_devices))
+        .routes(routes!(exchange::show_device, exchange::put_device, exchange::delete_device))
+        .routes(routes!(exchange::create_device_code))
+        .routes(routes!(exchange::block_device))
+        .routes(routes!(exchange::unblock_device))
+        .routes(routes!(exchange::show_device_log))
+        .routes(routes!(exchange::list_routes))
+        .routes(routes!(exchange::show_route, exchange::put_route, exchange::delete_route))
+        .routes(routes!(exchange::list_exchange_messages))
+        .routes(routes!(exchange::show_exchange_message))
+        .routes(routes!(exchange::download_exchange_message))
+        .routes(routes!(exchange::list_exchange_log))
+        .routes(routes!(exchange::requeue_messages))
+        .routes(routes!(exchange::rescan_folders))
+        .routes(routes!(exchange::list_foreign_files))
+        .routes(routes!(exchange::exchange_stats))
         .routes(routes!(tokens::list_tokens, tokens::create_token))
         .routes(routes!(tokens::revoke_token))
         .routes(routes!(tokens::list_acts))

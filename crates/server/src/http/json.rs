@@ -109,7 +109,7 @@ impl<T: Serialize> IntoResponse for Created<T> {
     }
 }
 
-fn check_media_type(headers: &HeaderMap) -> Result<(), Problem> {
+pub(super) fn check_media_type(headers: &HeaderMap) -> Result<(), Problem> {
     let given = headers.get(header::CONTENT_TYPE).map(|value| value.to_str().unwrap_or("?"));
     let essence = given.and_then(|value| value.split(';').next()).map(str::trim);
     if essence.is_some_and(|essence| essence.eq_ignore_ascii_case("application/json")) {

@@ -29,6 +29,8 @@ pub struct Problem {
     retry_after: Option<u32>,
     outcome: Outcome,
     start: Option<u64>,
+    /// It answers an ERP, which is to roll back.
+    cancels: bool,
 }
 
 /// A refusal as it is written.
@@ -49,8 +51,8 @@ pub struct ProblemBody {
     pub kind: String,
     /// What kind of refusal it is, the same for every request.
     pub title: String,
-    /// The status of the answer.
-    pub status: u16,
+    /// The status of the answer; the word `CANCELLED` for an ERP that is to roll back.
+    pub status: StatusName,
     /// What was wrong with this request.
     pub detail: String,
     /// The stable code. Match on this.
@@ -65,6 +67,26 @@ pub struct ProblemBody {
     /// The first offset that is kept, if what was asked for is not any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<u64>,
+}
+
+/// The status of an answer, in digits or as the word that an ERP switches on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(untagged)]
+#[schema(as = ProblemStatus)]
+pub enum StatusName {
+    /// The HTTP status.
+    Number(u16),
+    /// An ERP is to roll back.
+    Word(Word),
+}
+
+/// See [`StatusName::Word`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = ProblemWord)]
+pub enum Word {
+    /// Nothing of the process goes on.
+    #[serde(rename = "CANCELLED")]
+    Cancelled,
 }
 
 /// What is known of a request that failed.
@@ -152,6 +174,25 @@ const TABLE: &[Said] = &[
     said(Code::GroupExists, StatusCode::CONFLICT, "there is such a group already"),
     said(Code::MemberGone, StatusCode::NOT_FOUND, "the member is not in the group"),
     said(Code::Fenced, StatusCode::CONFLICT, "the messages are not the member's any more"),
+    said(Code::ExchangeNotFound, StatusCode::NOT_FOUND, "there is no such thing"),
+    said(
+        Code::ExchangeInvalid,
+        StatusCode::UNPROCESSABLE_ENTITY,
+        "the request to the exchange is not valid",
+    ),
+    said(Code::ExchangeTaken, StatusCode::CONFLICT, "somebody else has this id"),
+    said(Code::ExchangeInUse, StatusCode::CONFLICT, "something needs it"),
+    later(Code::ExchangeFull, StatusCode::SERVICE_UNAVAILABLE, "no more are taken", 30),
+    said(Code::NoRoute, StatusCode::UNPROCESSABLE_ENTITY, "the messages go nowhere"),
+    said(Code::WrongCode, StatusCode::FORBIDDEN, "the code opens nothing"),
+    later(Code::TooManyTries, StatusCode::TOO_MANY_REQUESTS, "too many wrong codes", 60),
+    said(Code::DeviceBlocked, StatusCode::FORBIDDEN, "the device is locked out"),
+    said(Code::MessageReused, StatusCode::CONFLICT, "the message id is used already"),
+    said(Code::ProcessUnfit, StatusCode::UNPROCESSABLE_ENTITY, "the call does not fit the process"),
+    said(Code::PreparedOtherwise, StatusCode::CONFLICT, "it was prepared otherwise"),
+    said(Code::NotPrepared, StatusCode::CONFLICT, "it was not prepared"),
+    said(Code::ProcessReady, StatusCode::CONFLICT, "it is ready to commit"),
+    said(Code::Contradiction, StatusCode::CONFLICT, "the report contradicts an earlier one"),
     later(Code::ServerBusy, StatusCode::SERVICE_UNAVAILABLE, "the server is busy", 1),
     later(Code::ServerStopping, StatusCode::SERVICE_UNAVAILABLE, "the server is stopping", 5),
     said(Code::PortTaken, StatusCode::INTERNAL_SERVER_ERROR, "the port is taken"),
@@ -203,7 +244,15 @@ impl Problem {
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
         let Said { status, retry_after, .. } = look_up(code);
         let outcome = Outcome::NotApplied;
-        Self { code, detail: detail.into(), status, retry_after, outcome, start: None }
+        Self {
+            code,
+            detail: detail.into(),
+            status,
+            retry_after,
+            outcome,
+            start: None,
+            cancels: false,
+        }
     }
 
     /// The answer did not come in time.
@@ -234,6 +283,23 @@ impl Problem {
     pub(super) fn trimmed(start: u64) -> Self {
         let detail = format!("this is not kept any more; offset {start} is the first that is");
         Self { start: Some(start), ..Self::new(Code::Trimmed, detail) }
+    }
+
+    /// It answers an ERP: also in the word that it switches on.
+    pub(super) fn cancelling(mut self) -> Self {
+        self.cancels = true;
+        self
+    }
+
+    /// The same, but only if what was asked cannot be done, now or later.
+    pub(super) fn cancelling_if_refused(self) -> Self {
+        if self.status.is_client_error() { self.cancelling() } else { self }
+    }
+
+    /// When it may be otherwise.
+    pub(super) fn again_in(mut self, seconds: u32) -> Self {
+        self.retry_after = Some(seconds);
+        self
     }
 
     fn unsure(mut self) -> Self {
@@ -280,6 +346,8 @@ impl Problem {
             RoomError::House(House::NoToken(_)) => Code::TokenNotFound,
             RoomError::House(House::Invalid(_) | House::Full(_)) => Code::RequestInvalid,
             RoomError::Stream(refusal) => stream_code(&refusal),
+            RoomError::Exchange(refusal) => exchange_code(&refusal),
+            RoomError::FilesBehind(_) => Code::RoomBusy,
             RoomError::Quota { seconds, .. } => {
                 return Self { retry_after: Some(seconds), ..Self::new(Code::StreamsQuota, words) };
             }
@@ -298,12 +366,15 @@ impl Problem {
 
     /// Writes it, into an answer that may have headers already.
     pub(super) fn write(self, mut response: Response, request_id: &str) -> Response {
-        let Self { code, detail, status, retry_after, outcome, start } = self;
+        let Self { code, detail, status, retry_after, outcome, start, cancels } = self;
         let unknown = outcome == Outcome::Unknown;
         let body = ProblemBody {
             kind: format!("urn:handoff:error:{code}"),
             title: title(code).to_owned(),
-            status: status.as_u16(),
+            status: match cancels {
+                true => StatusName::Word(Word::Cancelled),
+                false => StatusName::Number(status.as_u16()),
+            },
             detail,
             code: code.text().to_owned(),
             remedy: code.remedy().to_owned(),
@@ -342,6 +413,22 @@ fn stream_code(refusal: &handoff_streams::Refusal) -> Code {
         Refusal::Group(GroupRefusal::MemberGone(_)) => Code::MemberGone,
         Refusal::Group(GroupRefusal::Fenced { .. }) => Code::Fenced,
         _ => Code::StreamsInvalid,
+    }
+}
+
+/// The code of what the exchange refuses.
+fn exchange_code(refusal: &handoff_exchange::Refusal) -> Code {
+    use handoff_exchange::Refusal;
+    match refusal {
+        Refusal::NotFound { .. } | Refusal::NoMessage(_) => Code::ExchangeNotFound,
+        Refusal::Taken { .. } => Code::ExchangeTaken,
+        Refusal::InUse { .. } => Code::ExchangeInUse,
+        Refusal::Full { .. } => Code::ExchangeFull,
+        Refusal::WrongCode => Code::WrongCode,
+        Refusal::Blocked => Code::DeviceBlocked,
+        Refusal::NoRoute { .. } => Code::NoRoute,
+        Refusal::IdReused(_) => Code::MessageReused,
+        _ => Code::ExchangeInvalid,
     }
 }
 

@@ -9,11 +9,13 @@
 use std::sync::Arc;
 
 use handoff_events::Events;
+use handoff_exchange::Exchange;
 use handoff_house::House;
 use handoff_log::checkpoint;
 use handoff_log::directory::{Directory, Lock};
 use handoff_log::journal::{Journal, Opened, Options, Report, Threaded};
 use handoff_log::segments::{self, Segments};
+use handoff_store_embedded::folders::{self, Folders, check_paths};
 use handoff_store_embedded::{Host, LoadError, Loading, Loads, Persist, open_journal};
 use handoff_streams::Streams;
 use handoff_types::{Now, Room};
@@ -40,6 +42,10 @@ pub struct Foundation {
     pub events: Found<Events>,
     /// Topics.
     pub streams: Found<Streams>,
+    /// Devices and databases.
+    pub exchange: Found<Exchange>,
+    /// The files of their messages, if that room is open.
+    pub folders: Option<Folders>,
     /// What recovery found.
     pub report: Report,
     /// Dropped last: until then no other process opens the directory.
@@ -88,7 +94,7 @@ impl Foundation {
         let data_dir = absolute(&settings.server.data_dir);
         let (directory, lock) = Directory::open_locked(&data_dir, dice::fresh()?)
             .map_err(|error| StartError::directory(&data_dir, error))?;
-        let ReadBack { opened, report, house, events, streams, clock } =
+        let ReadBack { opened, report, house, events, streams, exchange, clock } =
             read(&directory, settings)?;
         if settings.auth.enabled
             && let Read::Closed(why) = &house
@@ -102,6 +108,7 @@ impl Foundation {
             .map_err(|fault| StartError::System { what: "a thread", fault })?;
         let journal = Arc::new(journal);
         let furnish = Furnish { directory, settings, journal: Arc::clone(&journal) as _, segments };
+        let (exchange, folders) = furnish.exchange(exchange);
         Ok(Self {
             journal,
             clock,
@@ -109,6 +116,8 @@ impl Foundation {
             house: furnish.room(house),
             events: furnish.room(events),
             streams: furnish.room(streams),
+            exchange,
+            folders,
             report,
             lock,
         })
@@ -141,6 +150,26 @@ impl Furnish<'_> {
     }
 }
 
+impl Furnish<'_> {
+    /// The exchange, whose bodies go into files of their own.
+    fn exchange(&self, read: Read<Exchange>) -> (Found<Exchange>, Option<Folders>) {
+        let loading = match read {
+            Read::Off => return (Found::Off, None),
+            Read::Closed(why) => return (Found::Closed(why), None),
+            Read::Loaded(loading) => loading,
+        };
+        let checkpoints = Checkpoints::new(self.directory.clone(), &self.settings.log);
+        let checkpoints = checkpoints.after(loading.start());
+        let (journal, segments) = (Arc::clone(&self.journal), Arc::clone(&self.segments));
+        let (host, filing) = loading.into_filing_host(journal, segments);
+        // A file that somebody puts in has the fields of a message besides its payload.
+        let take_in_bytes_max = self.settings.exchange.message_bytes_max as u64 + 4096;
+        let options = folders::Options { take_in_bytes_max };
+        let folders = Folders::new(Arc::clone(&self.directory.disk), filing, options);
+        (Found::Open(Box::new(Furnished { host, checkpoints })), Some(folders))
+    }
+}
+
 /// A directory that has been read.
 struct ReadBack {
     opened: Opened,
@@ -148,6 +177,7 @@ struct ReadBack {
     house: Read<House>,
     events: Read<Events>,
     streams: Read<Streams>,
+    exchange: Read<Exchange>,
     /// The latest time the directory knows of.
     clock: Option<Now>,
 }
@@ -218,8 +248,18 @@ fn read(directory: &Directory, settings: &Settings) -> Result<ReadBack, StartErr
             true => Read::<Streams>::begin(directory, &closed),
             false => Read::Off,
         };
+        let mut exchange = match settings.exchange.enabled {
+            true => match check_paths(&data_dir) {
+                Ok(()) => Read::<Exchange>::begin(directory, &closed),
+                Err(too_long) => Read::Closed(too_long.to_string()),
+            },
+            false => Read::Off,
+        };
         let mut rooms: Vec<&mut dyn Loads> =
-            [house.loads(), events.loads(), streams.loads()].into_iter().flatten().collect();
+            [house.loads(), events.loads(), streams.loads(), exchange.loads()]
+                .into_iter()
+                .flatten()
+                .collect();
         let limits = settings.log.limits.clone();
         let options = Options { limits, directory: directory.id, entropy: dice::fresh()? };
         let (opened, report, failed) = open_journal(directory, options, &mut rooms)
@@ -227,10 +267,16 @@ fn read(directory: &Directory, settings: &Settings) -> Result<ReadBack, StartErr
         if failed.is_empty() {
             let (house, events) = (house.or_closed_by(&report), events.or_closed_by(&report));
             let streams = streams.or_closed_by(&report);
-            let rooms = [house.clock(directory), events.clock(directory), streams.clock(directory)];
+            let exchange = exchange.or_closed_by(&report);
+            let rooms = [
+                house.clock(directory),
+                events.clock(directory),
+                streams.clock(directory),
+                exchange.clock(directory),
+            ];
             let known = rooms.into_iter().chain([report.clock]);
             let clock = known.flatten().max_by_key(|now| now.steady);
-            return Ok(ReadBack { opened, report, house, events, streams, clock });
+            return Ok(ReadBack { opened, report, house, events, streams, exchange, clock });
         }
         let before = closed.len();
         closed.extend(failed.iter().filter_map(|error| match error {

@@ -7,6 +7,7 @@
 //! | limits of HTTP, and of greetings to sevent, for connections from now on | `log.*` |
 //! | `server.disk_free_min`, `server.stop_secs_max` | `auth.*` |
 //! | `streams.*`, for requests from now on | `streams.enabled`, `.delivery_bytes_max`, `[[streams.topic]]`, `[[streams.group]]` |
+//! | `exchange.*`, for requests from now on | `exchange.enabled`, `.reads_max`, `.waiting_max` |
 //! | `events.*`, for registrations and sessions from now on | `events.enabled`, `.listen`, `.tls`, `.answers_bytes_max` |
 
 use crate::settings::Settings;
@@ -38,6 +39,9 @@ pub(super) fn needs_restart(old: &Settings, new: &Settings) -> Vec<&'static str>
         ),
         ("streams.topic", old.streams.topics != new.streams.topics),
         ("streams.group", old.streams.groups != new.streams.groups),
+        ("exchange.enabled", old.exchange.enabled != new.exchange.enabled),
+        ("exchange.reads_max", old.exchange.reads_max != new.exchange.reads_max),
+        ("exchange.waiting_max", old.exchange.waiting_max != new.exchange.waiting_max),
     ];
     differs.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
 }

@@ -20,10 +20,12 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Metric, Registry};
 use tokio::time::Instant;
 
+use super::exchange::{ExchangeMetrics, put_exchange};
 use super::names::{self, Named};
 use super::process::Process;
 use crate::clock::Clock;
 use crate::rooms::events::{EventsRoom, Stats};
+use crate::rooms::exchange::{self, ExchangeRoom};
 use crate::rooms::streams::{self, StreamsRoom};
 
 /// What media type the text of [`Metrics::scrape`] is.
@@ -45,6 +47,7 @@ pub struct Metrics {
     begun: Instant,
     http: HttpMetrics,
     streams: StreamMetrics,
+    exchange: ExchangeMetrics,
     notified: Counter,
     lateness: Histogram,
     log: OnceLock<(Weak<Threaded>, Clock)>,
@@ -169,6 +172,8 @@ impl Metrics {
             proxied: Counter::default(),
         };
         let streams = StreamMetrics::default();
+        let exchange = ExchangeMetrics::default();
+        exchange.register(&mut registry);
         let (notified, lateness) = (Counter::default(), Histogram::new(LATENESS_BUCKETS));
         let build = Info::new(Build { version });
         put(&mut registry, names::BUILD, build);
@@ -194,6 +199,7 @@ impl Metrics {
             begun: Instant::now(),
             http,
             streams,
+            exchange,
             notified,
             lateness,
             log: OnceLock::new(),
@@ -211,6 +217,12 @@ impl Metrics {
     #[must_use]
     pub fn streams(&self) -> &StreamMetrics {
         &self.streams
+    }
+
+    /// What is counted of the exchange.
+    #[must_use]
+    pub fn exchange(&self) -> &ExchangeMetrics {
+        &self.exchange
     }
 
     /// An occurrence was given to this many sessions, this long after it was due.
@@ -248,6 +260,7 @@ impl Metrics {
         &self,
         events: Option<&EventsRoom>,
         streams: Option<&StreamsRoom>,
+        exchange: Option<&ExchangeRoom>,
     ) -> String {
         let events = match events {
             Some(room) => room.stats().await.ok(),
@@ -257,7 +270,11 @@ impl Metrics {
             Some(room) => room.stats().await.ok(),
             None => None,
         };
-        let seen = self.seen(events, streams);
+        let exchange = match exchange {
+            Some(room) => room.stats().await.ok(),
+            None => None,
+        };
+        let seen = self.seen(events, streams, exchange);
         let mut text = String::with_capacity(8192);
         let written = encode_registry(&mut text, &self.registry)
             .and_then(|()| encode_registry(&mut text, &seen))
@@ -267,7 +284,12 @@ impl Metrics {
     }
 
     /// What is not counted here but looked at.
-    fn seen(&self, events: Option<Stats>, streams: Option<streams::Stats>) -> Registry {
+    fn seen(
+        &self,
+        events: Option<Stats>,
+        streams: Option<streams::Stats>,
+        exchange: Option<exchange::Stats>,
+    ) -> Registry {
         let mut registry = Registry::default();
         let seen = &mut registry;
         put(seen, names::UPTIME, ConstGauge::new(self.uptime().as_secs_f64()));
@@ -276,6 +298,9 @@ impl Metrics {
         }
         if let Some(stats) = streams {
             put_streams(seen, stats);
+        }
+        if let Some(stats) = exchange {
+            put_exchange(seen, stats);
         }
         if let Some((journal, clock)) = self.log.get()
             && let Some(journal) = journal.upgrade()
@@ -348,7 +373,7 @@ impl HttpMetrics {
     }
 }
 
-fn put(registry: &mut Registry, (name, help): Named, metric: impl Metric) {
+pub(super) fn put(registry: &mut Registry, (name, help): Named, metric: impl Metric) {
     registry.register(name, help, metric);
 }
 
@@ -426,7 +451,7 @@ impl EncodeMetric for SyncTimes {
     }
 }
 
-fn gauge(value: u64) -> ConstGauge<u64> {
+pub(super) fn gauge(value: u64) -> ConstGauge<u64> {
     ConstGauge::new(value)
 }
 
@@ -456,7 +481,7 @@ mod tests {
         metrics.http().answered(labels, Duration::from_millis(2));
         metrics.told(3, Duration::from_millis(4));
         metrics.watch_disk(|| Some(DiskSpace { free: 7, min: 5 }));
-        let text = metrics.scrape(None, None).await;
+        let text = metrics.scrape(None, None, None).await;
         let lines = lines(&text);
         for line in [
             "handoff_build_info{version=\"9.9.9\"} 1",
@@ -483,7 +508,7 @@ mod tests {
         let metrics = Metrics::new("1");
         metrics.watch_log(&journal, &clock);
         let oldest = async |age: &str| {
-            let (text, line) = (metrics.scrape(None, None).await, "oldest_unsynced_seconds");
+            let (text, line) = (metrics.scrape(None, None, None).await, "oldest_unsynced_seconds");
             let line = format!("handoff_log_{line} {age}");
             assert!(lines(&text).contains(&&*line), "{line}\nis not in\n{text}");
         };
@@ -505,13 +530,13 @@ mod tests {
         faults.clear();
         ticket.wait().unwrap();
         oldest("0.0").await;
-        let text = metrics.scrape(None, None).await;
+        let text = metrics.scrape(None, None, None).await;
         assert!(lines(&text).contains(&"handoff_log_fsync_seconds_count 1"), "{text}");
     }
 
     #[tokio::test]
     async fn every_metric_has_its_help_and_stands_once() {
-        let text = Metrics::new("1").scrape(None, None).await;
+        let text = Metrics::new("1").scrape(None, None, None).await;
         let mut described: Vec<&str> = text
             .lines()
             .filter_map(|line| line.strip_prefix("# TYPE "))

@@ -198,3 +198,48 @@ pub const PROCESS_MEMORY: Named = ("process_resident_memory_bytes", "resident me
 pub const PROCESS_FILES: Named = ("process_open_fds", "open files, sockets included");
 /// Gauge.
 pub const PROCESS_FILES_MAX: Named = ("process_max_fds", "files that may be open");
+
+/// `{way, outcome}`
+pub const EXCHANGE_MESSAGES: Named =
+    ("handoff_exchange_messages", "messages by the way they go and what became of them");
+/// `{step, outcome}`
+pub const EXCHANGE_STEPS: Named =
+    ("handoff_exchange_steps", "calls of ERPs about processes by what they were answered");
+/// `{what}`
+pub const EXCHANGE_LOGGED: Named =
+    ("handoff_exchange_log_entries", "entries of the exchange's log by what happened");
+/// Counter.
+pub const EXCHANGE_ACTIVATIONS_REFUSED: Named = (
+    "handoff_exchange_activations_refused",
+    "activations refused: the code was wrong, or too many wrong ones came",
+);
+/// Gauge.
+pub const EXCHANGE_DATABASES: Named = ("handoff_exchange_databases", "databases there are");
+/// Gauge.
+pub const EXCHANGE_DEVICES: Named = ("handoff_exchange_devices", "devices there are");
+/// Gauge.
+pub const EXCHANGE_WAITING_DEVICES: Named =
+    ("handoff_exchange_waiting_devices", "devices that wait for messages");
+/// Gauge.
+pub const EXCHANGE_BODY_BYTES: Named =
+    ("handoff_exchange_body_bytes", "bytes of all bodies that are kept");
+/// Gauge.
+pub const EXCHANGE_UNFILED: Named =
+    ("handoff_exchange_unfiled_bodies", "bodies that only the journal has for sure");
+/// Gauge.
+pub const EXCHANGE_TO_MOVE: Named =
+    ("handoff_exchange_files_to_move", "files that are to be moved or removed");
+/// Gauge.
+pub const EXCHANGE_BEHIND: Named =
+    ("handoff_exchange_files_behind_seconds", "how far the folders are behind what was taken");
+/// Gauge.
+pub const EXCHANGE_FOREIGN: Named = (
+    "handoff_exchange_foreign_files",
+    "files in the folders that are none of the exchange's, as the last comparison found",
+);
+/// `{place}`
+pub const EXCHANGE_PLACES: Named =
+    ("handoff_exchange_place_messages", "messages of all databases by where they are");
+/// `{phase}`
+pub const EXCHANGE_PROCESSES: Named =
+    ("handoff_exchange_processes", "processes that are not over, by how far they are");

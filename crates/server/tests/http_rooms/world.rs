@@ -120,7 +120,14 @@ impl World {
             recovery: report,
             opening: Duration::from_millis(250),
         };
-        app.open(Rooms { events, streams: None, house: house.clone(), gate, facts });
+        app.open(Rooms {
+            events,
+            streams: None,
+            exchange: None,
+            house: house.clone(),
+            gate,
+            facts,
+        });
         readiness.set_phase(Phase::Ready);
         let stop = CancellationToken::new();
         let serving = tokio::spawn(serve(listener, None, Arc::clone(&app), stop.clone()));

@@ -5,7 +5,7 @@ use std::thread;
 
 use bytes::Bytes;
 use handoff_log::directory::Directory;
-use handoff_log::disk::{Call, Calls, Counting, Disk, Faulty, File, Memory, Open};
+use handoff_log::disk::{Call, Calls, Counting, Disk, Faulty, File, Memory, Open, Walk};
 use handoff_log::journal::{Inline, Options, Purpose};
 use handoff_log::segments::Segments;
 use handoff_store_embedded::{Host, Loading, open_journal};
@@ -241,6 +241,18 @@ impl Gated {
 impl Disk for Gated {
     fn open(&self, path: &str, how: Open) -> io::Result<Arc<dyn File>> {
         self.inner.open(path, how)
+    }
+
+    fn walk(&self, dir: &str) -> io::Result<Walk> {
+        self.inner.walk(dir)
+    }
+
+    fn rename_new(&self, from: &str, to: &str) -> io::Result<()> {
+        self.inner.rename_new(from, to)
+    }
+
+    fn remove_dir(&self, dir: &str) -> io::Result<()> {
+        self.inner.remove_dir(dir)
     }
 
     fn list(&self, dir: &str) -> io::Result<Vec<String>> {
