@@ -16,6 +16,7 @@ use crate::Tls;
 use crate::audit::{Acts, AuditQuery};
 use crate::error::{Error, Problem};
 use crate::events::Events;
+use crate::exchange::Exchange;
 use crate::server::{Readiness, Server};
 use crate::streams::Streams;
 use crate::target::Base;
@@ -184,6 +185,19 @@ impl Client {
         Self { inner: Arc::new(self.inner.apart()) }
     }
 
+    /// The same client for somebody else: it shows this token. Both share their connections.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when the token cannot stand in a header.
+    pub fn with_token(&self, token: &str) -> Result<Self, Error> {
+        let Inner { transport, request_timeout, answer_bytes_max } = &*self.inner;
+        let mut headers = transport.headers.clone();
+        headers.insert(header::AUTHORIZATION, bearer(token)?);
+        let transport = transport.showing(headers);
+        let (request_timeout, answer_bytes_max) = (*request_timeout, *answer_bytes_max);
+        Ok(Self { inner: Arc::new(Inner { transport, request_timeout, answer_bytes_max }) })
+    }
+
     /// The server's URL.
     #[must_use]
     pub fn url(&self) -> &str {
@@ -200,6 +214,12 @@ impl Client {
     #[must_use]
     pub fn streams(&self) -> Streams<'_> {
         Streams::new(self)
+    }
+
+    /// Devices, the databases behind ERPs, and the messages between them.
+    #[must_use]
+    pub fn exchange(&self) -> Exchange<'_> {
+        Exchange::new(self)
     }
 
     /// Tokens that open this server.
@@ -337,6 +357,22 @@ impl Client {
         body: &B,
     ) -> Result<T, Error> {
         let answer = self.ask(Method::PATCH, path, JSON, Some(written(body)?)).await?;
+        self.json(&self.success(answer)?)
+    }
+
+    /// Makes or replaces something by JSON, as [`Client::post_json`] makes it, and gives the answer.
+    ///
+    /// # Errors
+    /// [`Error`]
+    ///
+    /// # Cancel safety
+    /// As [`Client`] says.
+    pub async fn put_json<B: Serialize + ?Sized, T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &B,
+    ) -> Result<T, Error> {
+        let answer = self.ask(Method::PUT, path, JSON, Some(written(body)?)).await?;
         self.json(&self.success(answer)?)
     }
 
@@ -548,18 +584,23 @@ fn excerpt(body: &[u8]) -> Option<String> {
 
 /// The headers of every request.
 fn headers(options: &Options, base: &Base) -> Result<HeaderMap, Error> {
-    let value = |what: &str, text: &str| {
-        HeaderValue::from_str(text).map_err(|_| {
-            Error::Invalid(format!("the {what} has characters that cannot stand in a header"))
-        })
-    };
     let mut headers = HeaderMap::new();
     headers.insert(header::HOST, value("host", &base.authority)?);
     headers.insert(header::USER_AGENT, value("user agent", &options.user_agent)?);
     if let Some(token) = &options.token {
-        let mut bearer = value("token", &format!("Bearer {token}"))?;
-        bearer.set_sensitive(true);
-        headers.insert(header::AUTHORIZATION, bearer);
+        headers.insert(header::AUTHORIZATION, bearer(token)?);
     }
     Ok(headers)
+}
+
+fn bearer(token: &str) -> Result<HeaderValue, Error> {
+    let mut bearer = value("token", &format!("Bearer {token}"))?;
+    bearer.set_sensitive(true);
+    Ok(bearer)
+}
+
+fn value(what: &str, text: &str) -> Result<HeaderValue, Error> {
+    HeaderValue::from_str(text).map_err(|_| {
+        Error::Invalid(format!("the {what} has characters that cannot stand in a header"))
+    })
 }

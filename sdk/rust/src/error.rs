@@ -152,6 +152,7 @@ impl Error {
 #[non_exhaustive]
 pub struct Problem {
     /// The HTTP status.
+    #[serde(deserialize_with = "status")]
     pub status: u16,
     /// The stable code; match on this. None if it was not Handoff that answered but something on
     /// the way to it.
@@ -173,6 +174,13 @@ pub struct Problem {
     /// What the server knows of the request; absent: nothing changed.
     #[serde(rename = "outcome", skip_serializing_if = "Option::is_none")]
     pub(crate) stated: Option<String>,
+}
+
+/// A number, or nothing: where an ERP reads it, the member says `CANCELLED` instead. What counts is
+/// the status of the answer itself.
+fn status<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<u16, D::Error> {
+    let stated = serde_json::Value::deserialize(deserializer)?;
+    Ok(stated.as_u64().and_then(|number| u16::try_from(number).ok()).unwrap_or_default())
 }
 
 impl Problem {

@@ -35,6 +35,7 @@ mod client;
 mod connect;
 mod error;
 pub mod events;
+pub mod exchange;
 pub mod server;
 pub mod sevent;
 mod sse;

@@ -41,8 +41,8 @@ pub(crate) struct Transport {
     pub(crate) headers: HeaderMap,
     pub(crate) connect_time_max: Duration,
     pub(crate) idle_connections_max: usize,
-    /// The one used last is at the front.
-    idle: Mutex<VecDeque<Idle>>,
+    /// The one used last is at the front. Shared by all that differ in what they show only.
+    idle: Arc<Mutex<VecDeque<Idle>>>,
 }
 
 #[derive(Debug)]
@@ -84,7 +84,7 @@ impl Transport {
         connect_time_max: Duration,
         idle_connections_max: usize,
     ) -> Self {
-        let idle = Mutex::new(VecDeque::new());
+        let idle = Arc::default();
         Self { base, tls, headers, connect_time_max, idle_connections_max, idle }
     }
 
@@ -96,7 +96,19 @@ impl Transport {
             headers: self.headers.clone(),
             connect_time_max: self.connect_time_max,
             idle_connections_max: 1,
-            idle: Mutex::new(VecDeque::new()),
+            idle: Arc::default(),
+        }
+    }
+
+    /// Another to the same server over the same connections, with other headers.
+    pub(crate) fn showing(&self, headers: HeaderMap) -> Self {
+        Self {
+            base: self.base.clone(),
+            tls: self.tls.clone(),
+            headers,
+            connect_time_max: self.connect_time_max,
+            idle_connections_max: self.idle_connections_max,
+            idle: Arc::clone(&self.idle),
         }
     }
 
