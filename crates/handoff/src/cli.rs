@@ -1,5 +1,6 @@
 //! What can be asked on the command line: nouns and verbs.
 
+mod exchange;
 mod groups;
 mod streams;
 
@@ -12,6 +13,10 @@ use clap::{ArgGroup, Args, Parser, Subcommand};
 
 use crate::duration;
 
+pub(crate) use exchange::{
+    CompanyVerb, DatabaseVerb, DeviceVerb, ExchangeVerb, PlaceArg, Rate, RouteVerb, SimulateArgs,
+    SubsystemVerb,
+};
 pub(crate) use groups::{ConsumeArgs, GroupFlags, GroupVerb, LetterVerb, OnFailure, OrderingArg};
 pub(crate) use streams::{
     Bound, CompressionArg, DurabilityArg, OutputFormat, ProduceArgs, ReadArgs, TopicSettings,
@@ -35,6 +40,8 @@ First steps:
   handoff produce orders hello                      a message in it,
   handoff read orders                               what is there,
   handoff consume orders --group billing            and each message to one of a group
+  handoff exchange simulate --company demo --subsystem sales --erp
+                                                    or: devices, and an ERP that answers them
 
 Data goes to stdout, talk to stderr. A list is a table on a terminal, tab-separated lines without a
 header anywhere else, and JSON with --json.
@@ -100,6 +107,9 @@ pub(crate) enum Noun {
     /// What groups gave up: list, show, put back
     #[command(subcommand)]
     Dead(LetterVerb),
+    /// Messages between devices and the database behind an ERP, in two phases
+    #[command(subcommand)]
+    Exchange(ExchangeVerb),
     /// Tokens that open a server
     #[command(subcommand)]
     Token(TokenVerb),
@@ -342,7 +352,7 @@ With --data-dir the token is made on a stopped server: so the first one is made.
         /// A name, for people
         #[arg(long)]
         name: String,
-        /// What it allows: admin, events, events:acme.*; several may be given
+        /// What it allows: admin, events, events:acme.*, exchange:acme; several may be given
         #[arg(long = "scope", value_name = "SCOPE", required = true)]
         scopes: Vec<String>,
         /// When it ends: after a length of time such as 90d, or at a time such as 2027-01-01T00:00:00Z

@@ -7,12 +7,14 @@ mod consume;
 mod dead;
 mod doctor;
 mod event;
+mod exchange;
 mod group;
 mod health;
 mod printer;
 mod produce;
 mod read;
 mod serve;
+mod stopping;
 mod token;
 mod topic;
 mod version;
@@ -64,6 +66,7 @@ pub(crate) fn run(
         Noun::Consume(args) => wait(consume::run(context, args)),
         Noun::Group(verb) => wait(group::run(context, verb)),
         Noun::Dead(verb) => wait(dead::run(context, verb)),
+        Noun::Exchange(verb) => wait(exchange::run(context, verb)),
         Noun::Token(verb) => token::run(context, verb),
         Noun::Audit(args) => wait(audit::run(context, args)),
         Noun::Config(verb) => config::run(context, verb),

@@ -160,7 +160,8 @@ pub(crate) fn of_code(code: Code) -> Exit {
         | Code::PartitionNotFound
         | Code::GroupNotFound
         | Code::MemberGone
-        | Code::ScheduledNotFound => Exit::NotFound,
+        | Code::ScheduledNotFound
+        | Code::ExchangeNotFound => Exit::NotFound,
         Code::ChangeTooLarge
         | Code::RequestInvalid
         | Code::RequestTooLarge
@@ -177,7 +178,19 @@ pub(crate) fn of_code(code: Code) -> Exit {
         | Code::StreamsInvalid
         | Code::StreamsLimit
         | Code::SequenceReused
-        | Code::SequenceTooOld => Exit::Refused,
+        | Code::SequenceTooOld
+        | Code::ExchangeInvalid
+        | Code::ExchangeTaken
+        | Code::ExchangeInUse
+        | Code::NoRoute
+        | Code::WrongCode
+        | Code::DeviceBlocked
+        | Code::MessageReused
+        | Code::ProcessUnfit
+        | Code::PreparedOtherwise
+        | Code::NotPrepared
+        | Code::ProcessReady
+        | Code::Contradiction => Exit::Refused,
         Code::RoomBusy
         | Code::JournalFull
         | Code::DiskFull
@@ -189,6 +202,8 @@ pub(crate) fn of_code(code: Code) -> Exit {
         | Code::RequestTooSlow
         | Code::ServerBusy
         | Code::StreamsQuota
+        | Code::ExchangeFull
+        | Code::TooManyTries
         | Code::ServerStopping
         | Code::PortTaken
         | Code::RoomOff => Exit::Unavailable,
@@ -218,6 +233,10 @@ mod tests {
         check(Code::EventNotFound, Exit::NotFound);
         check(Code::EventInvalid, Exit::Refused);
         check(Code::TokenMissing, Exit::Refused);
+        check(Code::ExchangeNotFound, Exit::NotFound);
+        check(Code::NoRoute, Exit::Refused);
+        check(Code::Contradiction, Exit::Refused);
+        check(Code::ExchangeFull, Exit::Unavailable);
         check(Code::DiskLow, Exit::Unavailable);
         check(Code::ServerStopping, Exit::Unavailable);
         check(Code::Internal, Exit::Failed);

@@ -12,6 +12,7 @@ use tokio::time::{Instant, timeout_at};
 use self::handler::Handler;
 use super::printer::Printer;
 use super::read::cells;
+use super::stopping::listen;
 use super::{Context, place};
 use crate::cli::ConsumeArgs;
 use crate::exit::{Exit, Failure};
@@ -81,37 +82,6 @@ fn options(args: &ConsumeArgs) -> Result<ConsumerOptions, Failure> {
 async fn lease(client: &Client, group: &str) -> Duration {
     let shown = client.streams().groups().show(group).await.ok();
     shown.and_then(|group| group.lease_ms).map_or(LEASE, Duration::from_millis)
-}
-
-/// Becomes true when somebody asks to stop. It is heard also while a command runs.
-fn listen() -> watch::Receiver<bool> {
-    let (tell, told) = watch::channel(false);
-    tokio::spawn(async move {
-        asked_to_stop().await;
-        tell.send_replace(true);
-        // As long as it is kept, nobody takes its end for a signal.
-        tell.closed().await;
-    });
-    told
-}
-
-#[cfg(unix)]
-async fn asked_to_stop() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let Ok(mut terminate) = signal(SignalKind::terminate()) else {
-        drop(tokio::signal::ctrl_c().await);
-        return;
-    };
-    // Both may be dropped: nothing follows.
-    tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
-        _ = terminate.recv() => {}
-    }
-}
-
-#[cfg(not(unix))]
-async fn asked_to_stop() {
-    drop(tokio::signal::ctrl_c().await);
 }
 
 enum Work<'a> {

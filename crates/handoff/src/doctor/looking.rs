@@ -7,7 +7,7 @@
 use std::io;
 use std::sync::Arc;
 
-use handoff_log::disk::{Disk, File, Open};
+use handoff_log::disk::{Disk, File, Open, Walk};
 
 /// Reads another disk and changes nothing on it.
 #[derive(Debug)]
@@ -29,6 +29,16 @@ impl Disk for Looking {
         }
     }
 
+    fn walk(&self, dir: &str) -> io::Result<Walk> {
+        match self.0.walk(dir) {
+            // It would have been made.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Ok(Box::new(std::iter::empty()))
+            }
+            other => other,
+        }
+    }
+
     fn create_dir(&self, _: &str) -> io::Result<()> {
         Ok(())
     }
@@ -37,7 +47,15 @@ impl Disk for Looking {
         Err(refused())
     }
 
+    fn rename_new(&self, _: &str, _: &str) -> io::Result<()> {
+        Err(refused())
+    }
+
     fn remove(&self, _: &str) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn remove_dir(&self, _: &str) -> io::Result<()> {
         Ok(())
     }
 

@@ -10,6 +10,7 @@
 mod configuration;
 mod doctoring;
 mod events;
+mod exchange;
 mod groups;
 mod program;
 mod serving;
