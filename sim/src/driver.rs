@@ -49,6 +49,9 @@ pub enum Fault {
     /// The same of the streams room.
     #[error("the oracle objects: {0}")]
     Streams(Box<crate::streams::Violation>),
+    /// The same of the exchange.
+    #[error("the oracle objects: {0}")]
+    Exchange(Box<crate::exchange::Violation>),
     /// Something that must hold after every step does not.
     #[error("an invariant is broken: {0}")]
     Invariant(String),
@@ -57,6 +60,12 @@ pub enum Fault {
 impl From<crate::events::Violation> for Fault {
     fn from(violation: crate::events::Violation) -> Self {
         Self::Events(Box::new(violation))
+    }
+}
+
+impl From<crate::exchange::Violation> for Fault {
+    fn from(violation: crate::exchange::Violation) -> Self {
+        Self::Exchange(Box::new(violation))
     }
 }
 

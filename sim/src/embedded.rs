@@ -158,7 +158,7 @@ impl<M: Persist + Rules + fmt::Debug + 'static> Tenant for Counting<M> {
             Deed::Sync => sync(flat, site, history),
             Deed::Read => read(flat, site, history),
             Deed::Retain => retain(flat, site, history),
-            Deed::Checkpoint => Ok(()),
+            Deed::Checkpoint | Deed::Settle => Ok(()),
         }
     }
 

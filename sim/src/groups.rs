@@ -187,7 +187,7 @@ impl<M: Persist + Rules + fmt::Debug + 'static> Tenant for Grouping<M> {
             Deed::Copy => flat.copy(site, history),
             Deed::Sync => flat.sync(site, history),
             Deed::Retain => flat.take_away(site, history),
-            Deed::Read | Deed::Checkpoint => Ok(()),
+            Deed::Read | Deed::Checkpoint | Deed::Settle => Ok(()),
         }
     }
 

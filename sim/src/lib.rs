@@ -8,7 +8,7 @@
 //! * [`server`] is one server over the journal, on a disk that crashes and fails, with whatever
 //!   rooms; [`embedded`] is the world where that is the counter room, [`events`] the one where it is
 //!   the events room, mostly with others beside it, [`streams`] the one where it is the streams room,
-//!   [`groups`] the one where consumers read there.
+//!   [`groups`] the one where consumers read there, [`exchange`] the one where it is the exchange.
 //! * [`driver`] runs a [`driver::World`] for a number of steps; [`scenario`] names the worlds.
 //!
 //! Nothing here asks a clock, draws a random number, starts a thread or iterates a hash map: a
@@ -19,6 +19,7 @@ pub mod dice;
 pub mod driver;
 pub mod embedded;
 pub mod events;
+pub mod exchange;
 pub mod groups;
 pub mod history;
 mod house;

@@ -5,6 +5,7 @@ use crate::dice::Dice;
 use crate::driver::{Failure, World, drive};
 use crate::embedded::{self, Embedded};
 use crate::events::{self, Timed};
+use crate::exchange::{self, Exchanged};
 use crate::groups::{self, Grouped};
 use crate::history::{History, Keep};
 use crate::room::Counter;
@@ -28,11 +29,13 @@ pub enum Scenario {
     Groups,
     /// Consumer groups at two brokers over one store that conflicts.
     GroupsBrokers,
+    /// One server with the exchange on embedded storage.
+    Exchange,
 }
 
 impl Scenario {
     /// Every one there is.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Brokers,
         Self::Embedded,
         Self::Events,
@@ -40,6 +43,7 @@ impl Scenario {
         Self::StreamsBrokers,
         Self::Groups,
         Self::GroupsBrokers,
+        Self::Exchange,
     ];
 
     /// Its name on the command line.
@@ -53,6 +57,7 @@ impl Scenario {
             Self::StreamsBrokers => "streams-brokers",
             Self::Groups => "groups",
             Self::GroupsBrokers => "groups-brokers",
+            Self::Exchange => "exchange",
         }
     }
 
@@ -67,6 +72,7 @@ impl Scenario {
             Self::StreamsBrokers => 1_500,
             Self::Groups => 500,
             Self::GroupsBrokers => 1_500,
+            Self::Exchange => 500,
         }
     }
 
@@ -89,6 +95,7 @@ impl Scenario {
             Self::GroupsBrokers => {
                 Box::new(groups::brokers::Brokered::<handoff_streams::Streams>::new(dice))
             }
+            Self::Exchange => Box::new(Exchanged::<exchange::Sound>::new(dice)),
         }
     }
 }

@@ -201,7 +201,7 @@ impl<M: Persist + Rules + fmt::Debug + 'static> Tenant for Streaming<M> {
             Deed::Sync => flat.sync(site, history),
             Deed::Read => flat.read(site, history),
             Deed::Retain => flat.take_away(site, history),
-            Deed::Checkpoint => Ok(()),
+            Deed::Checkpoint | Deed::Settle => Ok(()),
         }
     }
 

@@ -14,6 +14,7 @@ fn seeds(scenario: Scenario) -> Range<u64> {
         Scenario::Streams | Scenario::StreamsBrokers => 1000..1004,
         Scenario::Groups => 1000..1002,
         Scenario::GroupsBrokers => 1000..1004,
+        Scenario::Exchange => 1000..1003,
         _ => 1000..1030,
     }
 }

@@ -10,7 +10,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use handoff_log::disk::{Disk, File, Open};
+use handoff_log::disk::{Disk, File, Open, Walk};
 use handoff_log::journal::{Entry, Journal, Permit, Ticket};
 use handoff_sim::dice::Dice;
 use handoff_sim::driver::{Fault, drive};
@@ -77,12 +77,24 @@ impl<T: Meddle> Disk for Meddled<T, Arc<dyn Disk>> {
         self.0.list(dir)
     }
 
+    fn walk(&self, dir: &str) -> io::Result<Walk> {
+        self.0.walk(dir)
+    }
+
     fn create_dir(&self, dir: &str) -> io::Result<()> {
         self.0.create_dir(dir)
     }
 
+    fn remove_dir(&self, dir: &str) -> io::Result<()> {
+        self.0.remove_dir(dir)
+    }
+
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         self.0.rename(from, to)
+    }
+
+    fn rename_new(&self, from: &str, to: &str) -> io::Result<()> {
+        self.0.rename_new(from, to)
     }
 
     fn remove(&self, path: &str) -> io::Result<()> {

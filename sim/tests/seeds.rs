@@ -20,6 +20,8 @@ const SEEDS_OF_GROUPS: Range<u64> = 0..24;
 
 const SEEDS_OF_GROUPS_BROKERS: Range<u64> = 0..60;
 
+const SEEDS_OF_EXCHANGE: Range<u64> = 0..20;
+
 fn all_seeds(scenario: Scenario, seeds: Range<u64>) -> Census {
     let mut census = Census::default();
     for seed in seeds {
@@ -616,4 +618,125 @@ fn two_brokers_of_groups_keep_every_promise_and_meet_everything_that_can_happen(
         ),
     ];
     assert_eq!(missing.concat(), [], "never happened in {SEEDS_OF_GROUPS_BROKERS:?}");
+}
+
+/// Everything that can happen between devices, ERPs and their databases.
+const OF_EXCHANGE: &[(Kind, &[&str])] = &[
+    (
+        Kind::Acknowledged,
+        &[
+            "ack",
+            "activate",
+            "begin",
+            "block device",
+            "commit",
+            "damaged",
+            "device code",
+            "fetch",
+            "heartbeat",
+            "interrupt",
+            "narrow",
+            "opened",
+            "post",
+            "prepare",
+            "put route",
+            "remind",
+            "remove route",
+            "requeue",
+            "resolve",
+            "retain",
+            "rollback",
+            "settled",
+            "stuck",
+            "take in",
+            "tick",
+        ],
+    ),
+    (Kind::Unknown, &["ack", "begin", "commit", "post", "prepare", "rollback", "tick"]),
+    (
+        Kind::Refusal,
+        &[
+            "blocked",
+            "busy",
+            "contradicts",
+            "full",
+            "id reused",
+            "id twice",
+            "in use",
+            "named twice",
+            "no device",
+            "no message",
+            "no process",
+            "no route",
+            "no verdict",
+            "not aside",
+            "not prepared",
+            "not served",
+            "past",
+            "ready",
+        ],
+    ),
+    (
+        Kind::Performed,
+        &[
+            "acknowledged",
+            "acknowledged before",
+            "begun",
+            "commit of what was unknown",
+            "device rung for",
+            "file moved",
+            "file removed",
+            "given again",
+            "idle",
+            "log: contradiction",
+            "log: deadlock",
+            "log: expired",
+            "log: failed",
+            "log: in doubt",
+            "log: incorrect",
+            "log: mended",
+            "log: poison",
+            "log: resolved",
+            "log: still unknown",
+            "log: too late",
+            "log: unknown",
+            "nothing taken",
+            "put back",
+            "rollback of what was unknown",
+            "served again",
+            "stored before",
+        ],
+    ),
+    (
+        Kind::Injected,
+        &[
+            "a call of an opening fails",
+            "a fault struck",
+            "clock set back",
+            "clock set forward",
+            "the disk is nearly full",
+            "the machine sleeps",
+            "the machine stops",
+            "the machine stops in an opening",
+        ],
+    ),
+    (Kind::Storage, &["checkpoint done", "commit stalled", "committed", "relieved"]),
+    (
+        Kind::Restart,
+        &[
+            "closed",
+            "killed",
+            "opening failed",
+            "power cut",
+            "power cut keeping nothing",
+            "stopped in the middle",
+            "unanswered commands survived",
+        ],
+    ),
+];
+
+#[test]
+fn a_server_with_the_exchange_keeps_every_promise_through_everything_that_can_happen() {
+    let census = all_seeds(Scenario::Exchange, SEEDS_OF_EXCHANGE);
+    assert_eq!(missed(&census, OF_EXCHANGE), [], "never happened in {SEEDS_OF_EXCHANGE:?}");
 }

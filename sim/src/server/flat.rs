@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use handoff_log::checkpoint;
 use handoff_log::directory::Directory;
-use handoff_log::disk::Memory;
+use handoff_log::disk::{Disk, Memory};
 use handoff_log::journal::{Journal, Refused, Ticket};
 use handoff_log::segments::Segments;
 use handoff_store_embedded::{
@@ -45,7 +45,7 @@ pub(crate) trait Lodger: fmt::Debug {
     fn check_loaded(&self) -> Result<Option<Found>, Fault>;
 
     /// Brings to life what was loaded.
-    fn start(&mut self, journal: Arc<dyn Journal>, segments: Arc<Segments>);
+    fn start(&mut self, journal: Arc<dyn Journal>, segments: Arc<Segments>, disk: Arc<dyn Disk>);
 
     /// Lets the oracle judge what came back. Gives how many records that were, and how much
     /// that was lost survived.
@@ -306,9 +306,24 @@ impl<T: Tenant> Flat<T> {
         if !T::HAS_BODIES {
             return Ok(());
         }
+        let disk = Arc::clone(&back.directory.disk);
         let (journal, segments) = back.start_to_look().map_err(unexpected)?;
-        let host = loading.into_host(journal, segments);
-        self.tenant.look_at_bodies(&host, Excuses { fault: false, damage: site.damaged })
+        let excuses = Excuses { fault: false, damage: site.damaged };
+        self.tenant.look_at_loaded(loading, journal, segments, disk, excuses)
+    }
+
+    /// All bodies go to segments and become durable there.
+    pub(crate) fn move_to_segments(&mut self) -> Result<(), Fault> {
+        let Some(life) = &mut self.life else { return Ok(()) };
+        let mut moved = Ok(0);
+        for _ in 0..MOVER_TRIES {
+            let bulk = life.host.bulk();
+            moved = bulk.copy(usize::MAX).and_then(|copied| bulk.sync().map(|()| copied));
+            if moved.is_ok() {
+                break;
+            }
+        }
+        moved.map(drop).map_err(|error| though_well(&error.to_string()))
     }
 }
 
@@ -394,11 +409,11 @@ impl<T: Tenant> Lodger for Flat<T> {
         Ok(Some(Found { line, clock: loading.clock() }))
     }
 
-    fn start(&mut self, journal: Arc<dyn Journal>, segments: Arc<Segments>) {
+    fn start(&mut self, journal: Arc<dyn Journal>, segments: Arc<Segments>, disk: Arc<dyn Disk>) {
         let Some(loading) = self.loading.take() else { return };
         self.through = loading.through();
         self.ledger.goes_on_after(self.through);
-        let host = loading.into_host(journal, segments);
+        let host = self.tenant.bring_to_life(loading, journal, segments, disk);
         self.life = Some(Life { host, checkpoint: None, underway: VecDeque::new() });
     }
 
@@ -452,21 +467,15 @@ impl<T: Tenant> Lodger for Flat<T> {
     }
 
     fn go_on(&mut self, site: &mut Site, history: &mut History) -> Result<(), Fault> {
-        let Some(life) = &mut self.life else { return Ok(()) };
-        if T::HAS_BODIES {
-            let mut moved = Ok(0);
-            for _ in 0..MOVER_TRIES {
-                let bulk = life.host.bulk();
-                moved = bulk.copy(usize::MAX).and_then(|copied| bulk.sync().map(|()| copied));
-                if moved.is_ok() {
-                    break;
-                }
-            }
-            if let Err(error) = moved {
-                return Err(though_well(&error.to_string()));
-            }
+        if self.life.is_none() {
+            return Ok(());
         }
-        life.checkpoint = None;
+        if T::HAS_BODIES {
+            T::move_bodies(self, site, history)?;
+        }
+        if let Some(life) = &mut self.life {
+            life.checkpoint = None;
+        }
         for _ in 0..CHECKPOINT_STEPS_MAX {
             match self.checkpoint_step(site, history)? {
                 Some(Progress::Done) => return Ok(()),
@@ -490,6 +499,7 @@ impl<T: Tenant> Lodger for Flat<T> {
 
     fn end(&mut self) -> usize {
         let life = self.life.take();
+        self.tenant.ended();
         self.lost.extend(life.into_iter().flat_map(|life| life.underway).map(|(asked, _)| asked));
         self.lost.len()
     }

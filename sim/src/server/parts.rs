@@ -89,6 +89,8 @@ pub(crate) enum Deed {
     Read,
     /// Old bodies are given up.
     Retain,
+    /// What was decided is done outside of the journal.
+    Settle,
 }
 
 /// Bounds so small that rolling, recycling, pieces, sealing and trimming happen all the time.

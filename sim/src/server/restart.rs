@@ -169,7 +169,8 @@ impl<P: Parts> Server<P> {
             }
         }
         for room in &mut self.rooms {
-            room.start(P::journal(Arc::clone(&inline) as _), Arc::clone(&segments));
+            let (journal, disk) = (P::journal(Arc::clone(&inline) as _), &directory.disk);
+            room.start(journal, Arc::clone(&segments), Arc::clone(disk));
         }
         self.site.clock.resume(clock, last, P::resume)?;
         self.judge(tail, history)?;

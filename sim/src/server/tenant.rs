@@ -1,10 +1,13 @@
 //! A room under test: its machine, whoever asks it for something, and whoever judges it.
 
 use std::fmt;
+use std::sync::Arc;
 
 use bytes::Bytes;
-use handoff_log::journal::{Purpose, Refused};
-use handoff_store_embedded::{Applied, Host, Persist};
+use handoff_log::disk::Disk;
+use handoff_log::journal::{Journal, Purpose, Refused};
+use handoff_log::segments::Segments;
+use handoff_store_embedded::{Applied, Host, Loading, Persist};
 use handoff_types::{Entropy, Machine, Now};
 
 use super::flat::Flat;
@@ -129,12 +132,53 @@ pub(crate) trait Tenant: fmt::Debug + Sized + 'static {
     /// The operator has set the clock by so many microseconds.
     fn clock_set(&mut self, _step: i64) {}
 
+    /// Brings to life what was loaded.
+    fn bring_to_life(
+        &mut self,
+        loading: Loading<Self::Room>,
+        journal: Arc<dyn Journal>,
+        segments: Arc<Segments>,
+        _disk: Arc<dyn Disk>,
+    ) -> Host<Self::Room> {
+        loading.into_host(journal, segments)
+    }
+
+    /// The server is gone, and with it whatever the room had besides.
+    fn ended(&mut self) {}
+
+    /// The disk is well: all bodies leave the journal.
+    ///
+    /// # Errors
+    /// When they cannot, or are not where they should be then.
+    fn move_bodies(
+        flat: &mut Flat<Self>,
+        _site: &mut Site,
+        _history: &mut History,
+    ) -> Result<(), Fault> {
+        flat.move_to_segments()
+    }
+
     /// Judges every body that somebody was told of.
     ///
     /// # Errors
     /// When one is not what it was, or is not there.
     fn judge_bodies(&mut self, _host: &Host<Self::Room>, _excuses: Excuses) -> Result<(), Fault> {
         Ok(())
+    }
+
+    /// The same of what was loaded from a disk that is looked at only.
+    ///
+    /// # Errors
+    /// As [`Self::judge_bodies`].
+    fn look_at_loaded(
+        &self,
+        loading: Loading<Self::Room>,
+        journal: Arc<dyn Journal>,
+        segments: Arc<Segments>,
+        _disk: Arc<dyn Disk>,
+        excuses: Excuses,
+    ) -> Result<(), Fault> {
+        self.look_at_bodies(&loading.into_host(journal, segments), excuses)
     }
 
     /// The same of the bodies on a disk that is looked at only.

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test file twists something else")]
 
+pub(crate) mod exchange;
 pub(crate) mod journal;
 pub(crate) mod streams;
 
