@@ -10,6 +10,8 @@ use serde_json::Value;
 #[derive(Debug)]
 pub struct Http {
     reader: BufReader<TcpStream>,
+    /// What shows who asks.
+    token: Option<String>,
 }
 
 /// An answer.
@@ -49,7 +51,14 @@ impl Http {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(patience))?;
         stream.set_write_timeout(Some(patience))?;
-        Ok(Self { reader: BufReader::new(stream) })
+        Ok(Self { reader: BufReader::new(stream), token: None })
+    }
+
+    /// The same for whoever has this token.
+    #[must_use]
+    pub fn bearing(mut self, token: &str) -> Self {
+        self.token = Some(token.to_owned());
+        self
     }
 
     /// Sends a request and does not wait. Answers come in the order of requests.
@@ -59,8 +68,10 @@ impl Http {
     pub fn send(&mut self, method: &str, path: &str, body: Option<&Value>) -> io::Result<()> {
         let body = body.map(ToString::to_string).unwrap_or_default();
         let kind = if body.is_empty() { "" } else { "content-type: application/json\r\n" };
+        let token = self.token.as_ref().map(|token| format!("authorization: Bearer {token}\r\n"));
+        let token = token.unwrap_or_default();
         let request = format!(
-            "{method} {path} HTTP/1.1\r\nhost: localhost\r\n{kind}content-length: {}\r\n\r\n{body}",
+            "{method} {path} HTTP/1.1\r\nhost: localhost\r\n{token}{kind}content-length: {}\r\n\r\n{body}",
             body.len()
         );
         self.reader.get_mut().write_all(request.as_bytes())

@@ -11,6 +11,8 @@
 //!   the hunt on the events room, [`letters`] the one on streams, each with its own ledger.
 //!   [`groups`] adds those who read: [`consumer`] is one of them as a process, [`member`] what it
 //!   says to the server.
+//! * [`mailbox`] is the hunt on the exchange: devices, an ERP that reports and one that does not, each
+//!   with a database of its own in this process.
 //! * [`postgres`] is a PostgreSQL server of one's own.
 //! * [`fixture`] opens data directories of every format there has been.
 //! * [`wall`] is the operator's clock as text, [`workspace`] what cargo knows of this house.
@@ -22,6 +24,7 @@ pub mod http;
 pub mod hunt;
 pub mod ledger;
 pub mod letters;
+pub mod mailbox;
 pub mod member;
 pub mod place;
 pub mod postgres;

@@ -10,7 +10,7 @@ use handoff_sim::scenario::{Scenario, run};
 use handoff_tests::hunt::Hunt;
 use handoff_tests::place::Place;
 use handoff_tests::stalk::{Bag, Hunts};
-use handoff_tests::{groups, letters, reminders};
+use handoff_tests::{groups, letters, mailbox, reminders};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -48,6 +48,8 @@ enum Tortured {
     Streams,
     /// Groups of the real server, and their consumers
     Groups,
+    /// The exchange of the real server, with devices and ERPs
+    Exchange,
 }
 
 #[derive(Default)]
@@ -75,6 +77,7 @@ fn main() -> ExitCode {
         Tortured::Events => torture_events(&arguments),
         Tortured::Streams => torture_streams(&arguments),
         Tortured::Groups => torture_groups(&arguments),
+        Tortured::Exchange => torture_exchange(&arguments),
     };
     match tortured {
         Ok(summary) => {
@@ -174,6 +177,26 @@ fn torture_events(arguments: &Arguments) -> Result<Summary, String> {
         ("deleted", outcomes.deleted),
         ("notified", outcomes.notified),
         ("events looked at", outcomes.looked),
+    ]);
+    Ok(summary)
+}
+
+fn torture_exchange(arguments: &Arguments) -> Result<Summary, String> {
+    let mut outcomes = mailbox::Outcomes::default();
+    let worlds = [Scenario::Exchange];
+    let sum = follow(arguments, ("exchange", &worlds), mailbox::Hunt::new, |hunt| {
+        outcomes += hunt.outcomes();
+    })?;
+    let mut summary = followed(&sum);
+    summary.extend([
+        ("messages stored", outcomes.stored),
+        ("messages served", outcomes.served),
+        ("transactions committed", outcomes.committed),
+        ("transactions rolled back", outcomes.rolled_back),
+        ("answers lost", outcomes.lost),
+        ("calls cancelled", outcomes.cancelled),
+        ("replies used", outcomes.replies),
+        ("processes left unknown", outcomes.unknown),
     ]);
     Ok(summary)
 }
