@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use crate::{Failed, Report, events, log, streams};
+use crate::{Failed, Report, events, exchange, log, streams};
 
 /// What is measured.
 #[derive(Debug, Subcommand)]
@@ -17,6 +17,8 @@ pub enum What {
     /// The streams room of a server of its own, through its socket, beside NATS and Redis if they are
     /// installed
     Streams(StreamsArgs),
+    /// The exchange of a server of its own, through its socket, against files made durable one by one
+    Exchange(ExchangeArgs),
 }
 
 /// Where to write and how to print.
@@ -76,6 +78,40 @@ pub struct StreamsArgs {
     /// Where nats-server and redis-server are, if not on the PATH
     #[arg(long, value_name = "DIR")]
     peers: Option<PathBuf>,
+}
+
+/// `bench exchange`
+#[derive(Debug, Args)]
+pub struct ExchangeArgs {
+    #[command(flatten)]
+    common: Common,
+    /// How long each measurement runs, in seconds
+    #[arg(long, value_name = "S", default_value = "10", value_parser = seconds)]
+    seconds: Duration,
+    /// How long devices send, in seconds
+    #[arg(long, value_name = "S", default_value = "60", value_parser = seconds)]
+    sustained: Duration,
+    /// How many messages the long queue has
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    queued: usize,
+    /// Measure one part only
+    #[arg(long, value_name = "PART")]
+    only: Option<ExchangePart>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ExchangePart {
+    Posts,
+    Queue,
+}
+
+impl From<ExchangePart> for exchange::Part {
+    fn from(name: ExchangePart) -> Self {
+        match name {
+            ExchangePart::Posts => Self::Posts,
+            ExchangePart::Queue => Self::Queue,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -155,6 +191,16 @@ pub fn run(what: &What, server: &std::path::Path, talk: &dyn Fn(&str)) -> Result
             plan.peers.clone_from(peers);
             plan.only = only.map(Into::into);
             streams::run(&plan, server, talk)
+        }
+        What::Exchange(arguments) => {
+            let ExchangeArgs { common, seconds, sustained, queued, only } = arguments;
+            let mut plan = if common.quick {
+                exchange::Plan::quick(&common.dir)
+            } else {
+                exchange::Plan::of(&common.dir, *seconds, *sustained, *queued)
+            };
+            plan.only = only.map(Into::into);
+            exchange::run(&plan, server, talk)
         }
     }
 }

@@ -13,10 +13,9 @@
 //! ```
 
 mod groups;
-mod http;
-mod load;
 mod packed;
 mod peers;
+mod produce;
 
 use std::fs;
 use std::io;
@@ -28,10 +27,11 @@ use std::time::Duration;
 use handoff_log::disk::Disk;
 use handoff_probe::{Load, Moving, now, overwrite, recycle_and_move, zero_filled};
 
-use self::http::{Requests, ask, ask_json, get, post, produce};
-use self::load::{Offer, drive};
 use self::peers::{Nats, Peer, Redis, Running};
+use self::produce::produce;
 use crate::bystanders::Ticks;
+use crate::http::{Requests, ask, ask_json, get, post};
+use crate::load::{Offer, drive};
 use crate::report::{Goal, Report, Settings};
 use crate::samples::Samples;
 use crate::server::Server;

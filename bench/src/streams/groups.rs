@@ -11,13 +11,14 @@ use std::time::{Duration, Instant};
 use handoff_probe::{Load, now, overwrite, zero_filled};
 use serde_json::{Value, json};
 
-use super::http::{Requests, get, post, produce};
-use super::load::{Offer, Wire as _, drive};
 use super::packed::Packed;
+use super::produce::produce;
 use super::{
     BATCH, Bench, JSON, MESSAGE_BYTES, MSGPACK, RAW_BYTES, RECORD_BYTES, Run, create, once, row,
 };
 use crate::Failed;
+use crate::http::{Requests, get, post};
+use crate::load::{Offer, Wire as _, drive};
 
 const PARTITIONS: u32 = 4;
 const GROUPS: usize = 100;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use handoff_probe::now;
 
-use super::load::Wire;
+use crate::load::Wire;
 
 /// How long a peer may take until it listens.
 const START_MAX: Duration = Duration::from_secs(20);

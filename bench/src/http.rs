@@ -5,21 +5,21 @@ use std::net::SocketAddr;
 
 use serde_json::Value;
 
-use super::load::{Offer, Wire, drive};
+use crate::load::{Offer, Wire, drive};
 
 /// The same request over and over, or several in turn.
 #[derive(Debug)]
-pub(super) struct Requests {
+pub(crate) struct Requests {
     all: Vec<Vec<u8>>,
     next: usize,
     /// The body of the last answer, for whoever looks at one.
-    pub(super) body: Vec<u8>,
+    pub(crate) body: Vec<u8>,
     /// Bytes of all bodies.
-    pub(super) bytes: u64,
+    pub(crate) bytes: u64,
 }
 
 impl Requests {
-    pub(super) fn of(all: Vec<Vec<u8>>) -> Self {
+    pub(crate) fn of(all: Vec<Vec<u8>>) -> Self {
         Self { all, next: 0, body: Vec::new(), bytes: 0 }
     }
 }
@@ -58,11 +58,11 @@ fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
     bytes.windows(what.len()).position(|window| window == what)
 }
 
-pub(super) fn get(path: &str, accept: &str) -> Vec<u8> {
+pub(crate) fn get(path: &str, accept: &str) -> Vec<u8> {
     format!("GET {path} HTTP/1.1\r\nhost: localhost\r\naccept: {accept}\r\n\r\n").into_bytes()
 }
 
-pub(super) fn post(path: &str, kind: &str, body: &[u8]) -> Vec<u8> {
+pub(crate) fn post(path: &str, kind: &str, body: &[u8]) -> Vec<u8> {
     let length = body.len();
     let head = format!(
         "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\r\n"
@@ -71,7 +71,7 @@ pub(super) fn post(path: &str, kind: &str, body: &[u8]) -> Vec<u8> {
 }
 
 /// Asks once and gives what was answered.
-pub(super) fn ask(address: SocketAddr, request: Vec<u8>) -> io::Result<Vec<u8>> {
+pub(crate) fn ask(address: SocketAddr, request: Vec<u8>) -> io::Result<Vec<u8>> {
     let mut requests = Requests::of(vec![request]);
     let offer = Offer { requests_max: 1, ..Offer::of(1, 1, std::time::Duration::MAX) };
     drive(address, offer, &mut requests)?;
@@ -79,37 +79,6 @@ pub(super) fn ask(address: SocketAddr, request: Vec<u8>) -> io::Result<Vec<u8>> 
 }
 
 /// Asks once and reads the answer.
-pub(super) fn ask_json(address: SocketAddr, request: Vec<u8>) -> io::Result<Value> {
+pub(crate) fn ask_json(address: SocketAddr, request: Vec<u8>) -> io::Result<Value> {
     Ok(serde_json::from_slice(&ask(address, request)?)?)
-}
-
-/// A produce request in MessagePack: messages of this many bytes, with keys if any are given.
-pub(super) fn produce(topic: &str, count: usize, bytes: usize, keys: &[String]) -> Vec<u8> {
-    let payload: Vec<u8> = b"handoff ".iter().copied().cycle().take(bytes).collect();
-    let mut body = vec![0x82];
-    text(&mut body, "version");
-    body.push(1);
-    text(&mut body, "messages");
-    body.push(0xdd);
-    body.extend_from_slice(&u32::try_from(count).unwrap_or(u32::MAX).to_be_bytes());
-    for number in 0..count {
-        let key = keys.get(number % keys.len().max(1));
-        body.push(0x81 + u8::from(key.is_some()));
-        if let Some(key) = key {
-            text(&mut body, "key");
-            text(&mut body, key);
-        }
-        text(&mut body, "payload");
-        body.push(0xc6);
-        body.extend_from_slice(&u32::try_from(bytes).unwrap_or(u32::MAX).to_be_bytes());
-        body.extend_from_slice(&payload);
-    }
-    post(&format!("/v1/streams/topics/{topic}/messages"), "application/msgpack", &body)
-}
-
-/// A text of fewer than 256 bytes.
-fn text(out: &mut Vec<u8>, text: &str) {
-    out.push(0xd9);
-    out.push(u8::try_from(text.len()).unwrap_or(u8::MAX));
-    out.extend_from_slice(text.as_bytes());
 }

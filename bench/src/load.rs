@@ -14,7 +14,7 @@ const PIECE_BYTES: usize = 256 << 10;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Requests and answers of one protocol.
-pub(super) trait Wire {
+pub(crate) trait Wire {
     /// What is said before the first request, and heard.
     fn greet(&mut self, _stream: &mut TcpStream) -> io::Result<()> {
         Ok(())
@@ -43,24 +43,24 @@ struct Connection {
 
 /// What is offered, and for how long.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Offer {
-    pub(super) connections: usize,
+pub(crate) struct Offer {
+    pub(crate) connections: usize,
     /// Requests under way on each.
-    pub(super) window: usize,
-    pub(super) time: Duration,
+    pub(crate) window: usize,
+    pub(crate) time: Duration,
     /// No more requests than this.
-    pub(super) requests_max: usize,
+    pub(crate) requests_max: usize,
 }
 
 impl Offer {
-    pub(super) fn of(connections: usize, window: usize, time: Duration) -> Self {
+    pub(crate) fn of(connections: usize, window: usize, time: Duration) -> Self {
         Self { connections, window, time, requests_max: usize::MAX }
     }
 }
 
 /// Asks until time is over, then waits for the answers that are owed. They count as calls, and so
 /// does the time they take.
-pub(super) fn drive(address: SocketAddr, offer: Offer, wire: &mut impl Wire) -> io::Result<Load> {
+pub(crate) fn drive(address: SocketAddr, offer: Offer, wire: &mut impl Wire) -> io::Result<Load> {
     let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     let mut connections = Vec::with_capacity(offer.connections);
     for number in 0..offer.connections {

@@ -1,0 +1,88 @@
+//! As much HTTP as an ERP and an administrator need: one connection, one request at a time.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+use serde_json::Value;
+
+/// A connection that is kept.
+#[derive(Debug)]
+pub(super) struct Client {
+    stream: BufReader<TcpStream>,
+    body: Vec<u8>,
+}
+
+impl Client {
+    pub(super) fn open(address: SocketAddr) -> io::Result<Self> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        Ok(Self { stream: BufReader::new(stream), body: Vec::new() })
+    }
+
+    /// Asks, and gives the bytes of the answer. What is not a success is an error with its words.
+    pub(super) fn ask(&mut self, method: &str, path: &str, body: &str) -> io::Result<&[u8]> {
+        let length = body.len();
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+        );
+        self.stream.get_mut().write_all(request.as_bytes())?;
+        let mut line = String::new();
+        self.stream.read_line(&mut line)?;
+        let success = line.starts_with("HTTP/1.1 20");
+        let status = line.trim_end().to_owned();
+        let (mut length, mut chunked) = (0, false);
+        loop {
+            line.clear();
+            self.stream.read_line(&mut line)?;
+            let Some((name, value)) = line.trim_end().split_once(':') else { break };
+            if name.eq_ignore_ascii_case("content-length") {
+                length = value.trim().parse().map_err(io::Error::other)?;
+            }
+            chunked |= name.eq_ignore_ascii_case("transfer-encoding");
+        }
+        self.body.clear();
+        match chunked {
+            true => self.read_chunks()?,
+            false => self.read_more(length)?,
+        }
+        match success {
+            true => Ok(&self.body),
+            false => {
+                let words = String::from_utf8_lossy(&self.body);
+                Err(io::Error::other(format!("{method} {path}: {status}: {words}")))
+            }
+        }
+    }
+
+    /// The same, read as JSON.
+    pub(super) fn ask_json(&mut self, method: &str, path: &str, body: &str) -> io::Result<Value> {
+        Ok(serde_json::from_slice(self.ask(method, path, body)?)?)
+    }
+
+    fn read_chunks(&mut self) -> io::Result<()> {
+        let mut line = String::new();
+        loop {
+            line.clear();
+            self.stream.read_line(&mut line)?;
+            let length = usize::from_str_radix(line.trim_end(), 16).map_err(io::Error::other)?;
+            self.read_more(length)?;
+            line.clear();
+            self.stream.read_line(&mut line)?;
+            if length == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    fn read_more(&mut self, length: usize) -> io::Result<()> {
+        let before = self.body.len();
+        self.body.resize(before + length, 0);
+        self.stream.read_exact(self.body.get_mut(before..).unwrap_or_default())
+    }
+}
+
+/// A field of an answer as text.
+pub(super) fn text(answer: &Value, field: &str) -> io::Result<String> {
+    let found = answer.get(field).and_then(Value::as_str).map(str::to_owned);
+    found.ok_or_else(|| io::Error::other(format!("the answer has no {field}: {answer}")))
+}
