@@ -4,8 +4,10 @@ use std::fmt::Debug;
 
 use bytes::Bytes;
 use handoff_events::Events;
+use handoff_exchange::Exchange;
 use handoff_house::House;
 use handoff_store_embedded::Persist;
+use handoff_store_embedded::folders::FileName;
 use handoff_streams::Streams;
 
 /// Changes of the events room, one behind the other.
@@ -16,6 +18,25 @@ pub fn events_change(data: &[u8]) {
 /// An octet of how large chunks are, then a chunk of the events room.
 pub fn events_chunk(data: &[u8]) {
     chunk::<Events>(data);
+}
+
+/// Changes of the exchange, one behind the other.
+pub fn exchange_change(data: &[u8]) {
+    changes::<Exchange>(data);
+}
+
+/// An octet of how large chunks are, then a chunk of the exchange.
+pub fn exchange_chunk(data: &[u8]) {
+    chunk::<Exchange>(data);
+}
+
+/// A text that is the name of a message's file is written the same.
+pub fn exchange_name(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    if let Ok(name) = text.parse::<FileName>() {
+        assert_eq!(name.to_string(), text);
+        assert!(text.len() <= FileName::LENGTH_MAX && !text.contains('/'));
+    }
 }
 
 /// Changes of the house, one behind the other.
