@@ -119,6 +119,10 @@ impl Disk for Real {
                 Some(number) if number == rustix::io::Errno::LOOP.raw_os_error() => no_file(),
                 _ => error,
             })?;
+        // What was made just now is a file.
+        if how == Open::Create {
+            return Ok(Arc::new(RealFile(file)));
+        }
         // A directory can be opened for reading; it would fail at the first read instead.
         let kind = file.metadata()?.file_type();
         if kind.is_dir() {
