@@ -20,13 +20,19 @@ use handoff_streams::{
 };
 use handoff_types::{Entropy, Machine, Now, Room, Sequence, Span};
 use twisted::journal::{Hasty, fulfilled, hurried};
-use twisted::streams::{Decided, Twist, Twisted};
+use twisted::room::{DecidedBy, Twist};
+
+/// What the room decides.
+type Decided = DecidedBy<Streams>;
+
+/// The room with a twist.
+type Twisted<T> = twisted::room::Twisted<Streams, T>;
 
 const SEEDS: std::ops::Range<u64> = 0..8;
 
 const STEPS: u64 = 200;
 
-impl<T: Twist> Parts for Twisted<T> {
+impl<T: Twist<Streams>> Parts for Twisted<T> {
     type Rooms = Streaming<Self>;
 }
 
@@ -49,7 +55,7 @@ fn notices<P: Parts>(expected: impl Fn(&Fault) -> bool) {
 }
 
 #[track_caller]
-fn objects<T: Twist>(expected: impl Fn(&Violation) -> bool) {
+fn objects<T: Twist<Streams>>(expected: impl Fn(&Violation) -> bool) {
     notices::<Twisted<T>>(|fault| matches!(fault, Fault::Streams(one) if expected(one)));
 }
 
@@ -97,7 +103,7 @@ fn the_room_as_it_is_breaks_nothing() {
 fn a_repetition_that_is_stored_again() {
     #[derive(Debug)]
     struct Twice;
-    impl Twist for Twice {
+    impl Twist<Streams> for Twice {
         fn decide(state: &State, command: &Command, now: Now, entropy: Entropy) -> Decided {
             let mut decided = Streams::decide(state, command, now, entropy);
             let repeated = results(&mut decided).iter().any(|one| one.status == Status::Duplicate);
@@ -118,7 +124,7 @@ fn a_repetition_that_is_stored_again() {
 fn duplicate_said_of_what_is_not_stored() {
     #[derive(Debug)]
     struct Hides;
-    impl Twist for Hides {
+    impl Twist<Streams> for Hides {
         fn decide(state: &State, command: &Command, now: Now, entropy: Entropy) -> Decided {
             let mut decided = Streams::decide(state, command, now, entropy);
             if results(&mut decided).iter().any(|one| one.status == Status::StoredLate) {
@@ -138,7 +144,7 @@ fn duplicate_said_of_what_is_not_stored() {
 fn a_gap_that_is_not_told() {
     #[derive(Debug)]
     struct Keeps;
-    impl Twist for Keeps {
+    impl Twist<Streams> for Keeps {
         fn decide(state: &State, command: &Command, now: Now, entropy: Entropy) -> Decided {
             let mut decided = Streams::decide(state, command, now, entropy);
             if let Reply::Produced { missing, .. } = &mut decided.reply {
@@ -154,7 +160,7 @@ fn a_gap_that_is_not_told() {
 fn a_sequence_for_two_messages() {
     #[derive(Debug)]
     struct Lenient;
-    impl Twist for Lenient {
+    impl Twist<Streams> for Lenient {
         fn decide(state: &State, command: &Command, now: Now, entropy: Entropy) -> Decided {
             let mut decided = Streams::decide(state, command, now, entropy);
             if let Reply::Refused(Refusal::SequenceReused { place, .. }) = decided.reply {
@@ -173,7 +179,7 @@ fn a_sequence_for_two_messages() {
 fn an_offset_that_is_left_out() {
     #[derive(Debug)]
     struct Skips;
-    impl Twist for Skips {
+    impl Twist<Streams> for Skips {
         fn decide(state: &State, command: &Command, now: Now, entropy: Entropy) -> Decided {
             let mut decided = Streams::decide(state, command, now, entropy);
             for change in &mut decided.changes {
@@ -191,7 +197,7 @@ fn an_offset_that_is_left_out() {
 fn a_request_that_is_stored_in_part() {
     #[derive(Debug)]
     struct Halves;
-    impl Twist for Halves {
+    impl Twist<Streams> for Halves {
         fn decide(state: &State, command: &Command, now: Now, entropy: Entropy) -> Decided {
             let mut decided = Streams::decide(state, command, now, entropy);
             let appended = |change: &Change| matches!(change, Change::Appended { .. });
@@ -209,7 +215,7 @@ fn a_request_that_is_stored_in_part() {
 fn a_payload_that_is_not_the_one_sent() {
     #[derive(Debug)]
     struct Garbles;
-    impl Twist for Garbles {
+    impl Twist<Streams> for Garbles {
         fn decide(state: &State, command: &Command, now: Now, entropy: Entropy) -> Decided {
             let counted =
                 matches!(command, Command::Produce { produce, .. } if produce.producer.is_some());
@@ -228,7 +234,7 @@ fn a_payload_that_is_not_the_one_sent() {
 fn a_message_without_its_end() {
     #[derive(Debug)]
     struct Immortal;
-    impl Twist for Immortal {
+    impl Twist<Streams> for Immortal {
         fn decide(state: &State, command: &Command, now: Now, entropy: Entropy) -> Decided {
             let counted =
                 matches!(command, Command::Produce { produce, .. } if produce.producer.is_some());
@@ -247,7 +253,7 @@ fn a_message_without_its_end() {
 fn messages_of_a_key_that_change_places() {
     #[derive(Debug)]
     struct Turns;
-    impl Twist for Turns {
+    impl Twist<Streams> for Turns {
         fn decide(state: &State, command: &Command, now: Now, entropy: Entropy) -> Decided {
             let mut turned = command.clone();
             if let Command::Produce { produce, .. } = &mut turned
@@ -268,7 +274,7 @@ fn messages_of_a_key_that_change_places() {
 fn a_key_that_goes_elsewhere() {
     #[derive(Debug)]
     struct Strays;
-    impl Twist for Strays {
+    impl Twist<Streams> for Strays {
         fn decide(state: &State, command: &Command, now: Now, entropy: Entropy) -> Decided {
             let counted =
                 matches!(command, Command::Produce { produce, .. } if produce.producer.is_some());
@@ -287,7 +293,7 @@ fn a_key_that_goes_elsewhere() {
 fn messages_without_a_key_that_always_go_to_the_first() {
     #[derive(Debug)]
     struct Fills;
-    impl Twist for Fills {
+    impl Twist<Streams> for Fills {
         fn decide(state: &State, command: &Command, now: Now, entropy: Entropy) -> Decided {
             let counted =
                 matches!(command, Command::Produce { produce, .. } if produce.producer.is_some());
@@ -306,7 +312,7 @@ fn messages_without_a_key_that_always_go_to_the_first() {
 fn a_timestamp_of_another_time() {
     #[derive(Debug)]
     struct Lags;
-    impl Twist for Lags {
+    impl Twist<Streams> for Lags {
         fn decide(state: &State, command: &Command, now: Now, entropy: Entropy) -> Decided {
             match command {
                 Command::Produce { produce, .. } if produce.producer.is_none() => {
@@ -324,7 +330,7 @@ fn a_timestamp_of_another_time() {
 fn a_message_that_comes_too_early() {
     #[derive(Debug)]
     struct Eager;
-    impl Twist for Eager {
+    impl Twist<Streams> for Eager {
         fn decide(state: &State, command: &Command, now: Now, entropy: Entropy) -> Decided {
             let ahead = Now { wall: now.wall + Span::from_secs(5), ..now };
             match command {
@@ -340,7 +346,7 @@ fn a_message_that_comes_too_early() {
 fn a_message_that_is_delivered_twice() {
     #[derive(Debug)]
     struct Forgets;
-    impl Twist for Forgets {
+    impl Twist<Streams> for Forgets {
         fn decide(state: &State, command: &Command, now: Now, entropy: Entropy) -> Decided {
             let mut decided = Streams::decide(state, command, now, entropy);
             if matches!(command, Command::Tick { .. }) {
@@ -356,7 +362,7 @@ fn a_message_that_is_delivered_twice() {
 fn a_message_that_is_not_delivered_and_gone() {
     #[derive(Debug)]
     struct Drops;
-    impl Twist for Drops {
+    impl Twist<Streams> for Drops {
         fn decide(state: &State, command: &Command, now: Now, entropy: Entropy) -> Decided {
             let mut decided = Streams::decide(state, command, now, entropy);
             if matches!(command, Command::Tick { .. }) {
@@ -373,7 +379,7 @@ fn a_message_that_is_not_delivered_and_gone() {
 fn a_cancelled_message_that_still_waits() {
     #[derive(Debug)]
     struct Ignores;
-    impl Twist for Ignores {
+    impl Twist<Streams> for Ignores {
         fn decide(state: &State, command: &Command, now: Now, entropy: Entropy) -> Decided {
             let mut decided = Streams::decide(state, command, now, entropy);
             if matches!(command, Command::CancelScheduled { .. }) {
@@ -389,7 +395,7 @@ fn a_cancelled_message_that_still_waits() {
 fn readers_that_are_told_of_more_than_there_is() {
     #[derive(Debug)]
     struct Boasts;
-    impl Twist for Boasts {
+    impl Twist<Streams> for Boasts {
         fn decide(state: &State, command: &Command, now: Now, entropy: Entropy) -> Decided {
             let mut decided = Streams::decide(state, command, now, entropy);
             for action in &mut decided.actions {
@@ -407,7 +413,7 @@ fn readers_that_are_told_of_more_than_there_is() {
 fn a_number_of_a_topic_that_is_used_again() {
     #[derive(Debug)]
     struct Recycles;
-    impl Twist for Recycles {
+    impl Twist<Streams> for Recycles {
         fn decide(state: &State, command: &Command, now: Now, entropy: Entropy) -> Decided {
             let mut decided = Streams::decide(state, command, now, entropy);
             decided.changes.retain(|change| !matches!(change, Change::NextTopic(_)));
@@ -421,7 +427,7 @@ fn a_number_of_a_topic_that_is_used_again() {
 fn a_batch_that_is_not_kept() {
     #[derive(Debug)]
     struct Empties;
-    impl Twist for Empties {
+    impl Twist<Streams> for Empties {
         fn body(change: &Change) -> Option<Bytes> {
             let batch = Streams::body(change)?;
             Some(batch.slice(..batch.len() - 1))
@@ -434,7 +440,7 @@ fn a_batch_that_is_not_kept() {
 fn a_change_that_is_written_otherwise() {
     #[derive(Debug)]
     struct Miswrites;
-    impl Twist for Miswrites {
+    impl Twist<Streams> for Miswrites {
         fn encode(change: &Change, out: &mut Vec<u8>) {
             let mut change = change.clone();
             if let Change::Sequenced { stored, .. } = &mut change {
@@ -450,7 +456,7 @@ fn a_change_that_is_written_otherwise() {
 fn a_checkpoint_without_the_last_timestamps() {
     #[derive(Debug)]
     struct Timeless;
-    impl Twist for Timeless {
+    impl Twist<Streams> for Timeless {
         fn snapshot(state: &State, from: &[u8], bytes_max: usize) -> (Bytes, Option<Bytes>) {
             let mut timeless = state.clone();
             let keys: Vec<_> = state.keys_from(&handoff_streams::Key::Counters).collect();

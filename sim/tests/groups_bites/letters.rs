@@ -11,7 +11,7 @@ use crate::{Decided, Twist, Twisted, altered, commits, found, moves, notices, ob
 fn a_letter_without_a_verdict() {
     #[derive(Debug)]
     struct Undead;
-    impl Twist for Undead {
+    impl Twist<Streams> for Undead {
         fn decide(state: &State, command: &Command, now: Now, entropy: Entropy) -> Decided {
             let mut decided = Streams::decide(state, command, now, entropy);
             moves(&mut decided, |steps| {
@@ -27,7 +27,7 @@ fn a_letter_without_a_verdict() {
 fn a_verdict_without_a_letter() {
     #[derive(Debug)]
     struct Unburied;
-    impl Twist for Unburied {
+    impl Twist<Streams> for Unburied {
         fn decide(state: &State, command: &Command, now: Now, entropy: Entropy) -> Decided {
             let mut decided = Streams::decide(state, command, now, entropy);
             let produces = matches!(
@@ -48,7 +48,7 @@ fn a_verdict_without_a_letter() {
 fn a_letter_with_another_body() {
     #[derive(Debug)]
     struct Garbles;
-    impl Twist for Garbles {
+    impl Twist<Streams> for Garbles {
         fn decide(state: &State, command: &Command, now: Now, entropy: Entropy) -> Decided {
             let mut command = command.clone();
             if let Command::Group(
@@ -68,7 +68,7 @@ fn a_letter_with_another_body() {
 fn one_attempt_too_many() {
     #[derive(Debug)]
     struct Lenient;
-    impl Twist for Lenient {
+    impl Twist<Streams> for Lenient {
         fn decide(state: &State, command: &Command, now: Now, entropy: Entropy) -> Decided {
             if commits(command) || sweeps(command) {
                 let lenient = altered(state, command, |settings| settings.max_attempts += 1);
@@ -89,7 +89,7 @@ fn one_attempt_too_many() {
 fn a_letter_that_is_replayed_twice() {
     #[derive(Debug)]
     struct Again;
-    impl Twist for Again {
+    impl Twist<Streams> for Again {
         fn decide(state: &State, command: &Command, now: Now, entropy: Entropy) -> Decided {
             let mut decided = Streams::decide(state, command, now, entropy);
             decided
@@ -105,7 +105,7 @@ fn a_letter_that_is_replayed_twice() {
 fn a_letter_that_comes_back_to_everybody() {
     #[derive(Debug)]
     struct Tells;
-    impl Twist for Tells {
+    impl Twist<Streams> for Tells {
         fn decide(state: &State, command: &Command, now: Now, entropy: Entropy) -> Decided {
             let command = found(command, |fact| fact.only_for = None);
             Streams::decide(state, &command, now, entropy)

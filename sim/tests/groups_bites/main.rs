@@ -19,7 +19,13 @@ use handoff_streams::groups::{Fact, GroupChange, GroupCommand, Step as Move};
 use handoff_streams::{Change, Command, State, Streams};
 use handoff_types::{Machine, Sequence};
 use twisted::journal::{Hasty, fulfilled, hurried};
-use twisted::streams::{Decided, Twist, Twisted};
+use twisted::room::{DecidedBy, Twist};
+
+/// What the room decides.
+type Decided = DecidedBy<Streams>;
+
+/// The room with a twist.
+type Twisted<T> = twisted::room::Twisted<Streams, T>;
 
 const SEEDS: std::ops::Range<u64> = 0..12;
 
@@ -28,7 +34,7 @@ const STEPS: u64 = 200;
 /// A step of two brokers is smaller.
 const STEPS_OF_BROKERS: u64 = 600;
 
-impl<T: Twist> Parts for Twisted<T> {
+impl<T: Twist<Streams>> Parts for Twisted<T> {
     type Rooms = Grouping<Self>;
 }
 
@@ -52,7 +58,7 @@ fn notices<P: Parts>(expected: impl Fn(&Fault) -> bool) {
 
 /// The oracle objects with these words, or the world does.
 #[track_caller]
-fn objects<T: Twist>(words: &str) {
+fn objects<T: Twist<Streams>>(words: &str) {
     notices::<Twisted<T>>(|fault| fault.to_string().contains(words));
 }
 

@@ -12,7 +12,7 @@ use crate::{Decided, Twist, moves, objects};
 fn a_session_that_never_ends() {
     #[derive(Debug)]
     struct Immortal;
-    impl Twist for Immortal {
+    impl Twist<Streams> for Immortal {
         fn decide(state: &State, command: &Command, now: Now, entropy: Entropy) -> Decided {
             let mut command = command.clone();
             if let Command::Group(GroupCommand::Sweep { due, .. }) = &mut command {
@@ -28,7 +28,7 @@ fn a_session_that_never_ends() {
 fn what_a_member_held_that_left_stays_with_it() {
     #[derive(Debug)]
     struct Keeps;
-    impl Twist for Keeps {
+    impl Twist<Streams> for Keeps {
         fn decide(state: &State, command: &Command, now: Now, entropy: Entropy) -> Decided {
             let mut decided = Streams::decide(state, command, now, entropy);
             if matches!(command, Command::Group(GroupCommand::Leave { .. })) {
@@ -67,7 +67,7 @@ fn regroups(decided: &mut Decided, state: &State, change: impl Fn(&mut Members))
 fn one_partition_for_two() {
     #[derive(Debug)]
     struct Shares;
-    impl Twist for Shares {
+    impl Twist<Streams> for Shares {
         fn decide(state: &State, command: &Command, now: Now, entropy: Entropy) -> Decided {
             let mut decided = Streams::decide(state, command, now, entropy);
             regroups(&mut decided, state, |members| {
@@ -88,7 +88,7 @@ fn one_partition_for_two() {
 fn one_member_that_has_everything() {
     #[derive(Debug)]
     struct Hoards;
-    impl Twist for Hoards {
+    impl Twist<Streams> for Hoards {
         fn decide(state: &State, command: &Command, now: Now, entropy: Entropy) -> Decided {
             let mut decided = Streams::decide(state, command, now, entropy);
             regroups(&mut decided, state, |members| {
@@ -110,7 +110,7 @@ fn one_member_that_has_everything() {
 fn partitions_that_change_hands_in_silence() {
     #[derive(Debug)]
     struct Silent;
-    impl Twist for Silent {
+    impl Twist<Streams> for Silent {
         fn decide(state: &State, command: &Command, now: Now, entropy: Entropy) -> Decided {
             let mut decided = Streams::decide(state, command, now, entropy);
             let known = |id| state.members(id).map_or(0, |members| members.generation);
@@ -135,7 +135,7 @@ fn partitions_that_change_hands_in_silence() {
 fn a_name_that_two_members_have() {
     #[derive(Debug)]
     struct Doubles;
-    impl Twist for Doubles {
+    impl Twist<Streams> for Doubles {
         fn decide(state: &State, command: &Command, now: Now, entropy: Entropy) -> Decided {
             let mut decided = Streams::decide(state, command, now, entropy);
             let Command::Group(GroupCommand::Join { join, .. }) = command else { return decided };
@@ -166,7 +166,7 @@ fn a_name_that_two_members_have() {
 fn a_member_that_is_heard_and_not_noted() {
     #[derive(Debug)]
     struct Deaf;
-    impl Twist for Deaf {
+    impl Twist<Streams> for Deaf {
         fn decide(state: &State, command: &Command, now: Now, entropy: Entropy) -> Decided {
             let mut decided = Streams::decide(state, command, now, entropy);
             decided
@@ -182,7 +182,7 @@ fn a_member_that_is_heard_and_not_noted() {
 fn a_partition_for_nobody() {
     #[derive(Debug)]
     struct Loses;
-    impl Twist for Loses {
+    impl Twist<Streams> for Loses {
         fn decide(state: &State, command: &Command, now: Now, entropy: Entropy) -> Decided {
             let mut decided = Streams::decide(state, command, now, entropy);
             for change in &mut decided.changes {
@@ -205,7 +205,7 @@ fn a_partition_for_nobody() {
 fn a_group_whose_traces_stay() {
     #[derive(Debug)]
     struct Traces;
-    impl Twist for Traces {
+    impl Twist<Streams> for Traces {
         fn decide(state: &State, command: &Command, now: Now, entropy: Entropy) -> Decided {
             let mut decided = Streams::decide(state, command, now, entropy);
             decided

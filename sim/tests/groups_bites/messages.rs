@@ -13,7 +13,7 @@ use crate::{Decided, Twist, altered, commits, found, moves, objects, sweeps};
 fn a_lease_that_is_not_written_down() {
     #[derive(Debug)]
     struct Fleeting;
-    impl Twist for Fleeting {
+    impl Twist<Streams> for Fleeting {
         fn encode(change: &Change, out: &mut Vec<u8>) {
             let mut change = change.clone();
             if let Change::Group(GroupChange::Moved(_, _, steps)) = &mut change {
@@ -29,7 +29,7 @@ fn a_lease_that_is_not_written_down() {
 fn a_lease_that_is_over_and_still_counts() {
     #[derive(Debug)]
     struct Patient;
-    impl Twist for Patient {
+    impl Twist<Streams> for Patient {
         fn decide(state: &State, command: &Command, now: Now, entropy: Entropy) -> Decided {
             let mut decided = Streams::decide(state, command, now, entropy);
             if sweeps(command) {
@@ -47,7 +47,7 @@ fn a_lease_that_is_over_and_still_counts() {
 fn what_was_committed_goes_back() {
     #[derive(Debug)]
     struct Forgets;
-    impl Twist for Forgets {
+    impl Twist<Streams> for Forgets {
         fn decide(state: &State, command: &Command, now: Now, entropy: Entropy) -> Decided {
             let mut decided = Streams::decide(state, command, now, entropy);
             if commits(command) {
@@ -71,7 +71,7 @@ fn what_was_committed_goes_back() {
 fn messages_of_a_key_out_of_order() {
     #[derive(Debug)]
     struct Overtakes;
-    impl Twist for Overtakes {
+    impl Twist<Streams> for Overtakes {
         fn decide(state: &State, command: &Command, now: Now, entropy: Entropy) -> Decided {
             match command {
                 Command::Group(GroupCommand::Poll { .. }) => {
@@ -93,7 +93,7 @@ fn messages_of_a_key_out_of_order() {
 fn messages_of_a_partition_out_of_order() {
     #[derive(Debug)]
     struct Overtakes;
-    impl Twist for Overtakes {
+    impl Twist<Streams> for Overtakes {
         fn decide(state: &State, command: &Command, now: Now, entropy: Entropy) -> Decided {
             match command {
                 Command::Group(GroupCommand::Poll { .. }) => {
@@ -115,7 +115,7 @@ fn messages_of_a_partition_out_of_order() {
 fn what_has_to_wait_for_a_retry_stays_out() {
     #[derive(Debug)]
     struct Leaves;
-    impl Twist for Leaves {
+    impl Twist<Streams> for Leaves {
         fn decide(state: &State, command: &Command, now: Now, entropy: Entropy) -> Decided {
             let mut decided = Streams::decide(state, command, now, entropy);
             if commits(command) {
@@ -133,7 +133,7 @@ fn what_has_to_wait_for_a_retry_stays_out() {
 fn a_lease_that_begins_anew_and_ends_as_before() {
     #[derive(Debug)]
     struct Strict;
-    impl Twist for Strict {
+    impl Twist<Streams> for Strict {
         fn decide(state: &State, command: &Command, now: Now, entropy: Entropy) -> Decided {
             let mut decided = Streams::decide(state, command, now, entropy);
             if commits(command) {
@@ -151,7 +151,7 @@ fn a_lease_that_begins_anew_and_ends_as_before() {
 fn a_message_that_nobody_wants_any_more() {
     #[derive(Debug)]
     struct Stale;
-    impl Twist for Stale {
+    impl Twist<Streams> for Stale {
         fn decide(state: &State, command: &Command, now: Now, entropy: Entropy) -> Decided {
             let command = found(command, |fact| fact.expires = None);
             Streams::decide(state, &command, now, entropy)
@@ -164,7 +164,7 @@ fn a_message_that_nobody_wants_any_more() {
 fn more_than_was_asked_for() {
     #[derive(Debug)]
     struct Generous;
-    impl Twist for Generous {
+    impl Twist<Streams> for Generous {
         fn decide(state: &State, command: &Command, now: Now, entropy: Entropy) -> Decided {
             let mut command = command.clone();
             if let Command::Group(GroupCommand::Poll { max_messages, max_bytes, .. }) = &mut command
@@ -181,7 +181,7 @@ fn more_than_was_asked_for() {
 fn a_retry_without_a_pause() {
     #[derive(Debug)]
     struct Hurries;
-    impl Twist for Hurries {
+    impl Twist<Streams> for Hurries {
         fn decide(state: &State, command: &Command, now: Now, entropy: Entropy) -> Decided {
             let mut decided = Streams::decide(state, command, now, entropy);
             moves(&mut decided, |steps| {
@@ -201,7 +201,7 @@ fn a_retry_without_a_pause() {
 fn attempts_that_are_not_counted() {
     #[derive(Debug)]
     struct Endless;
-    impl Twist for Endless {
+    impl Twist<Streams> for Endless {
         fn decide(state: &State, command: &Command, now: Now, entropy: Entropy) -> Decided {
             let mut decided = Streams::decide(state, command, now, entropy);
             moves(&mut decided, |steps| {
@@ -222,7 +222,7 @@ fn attempts_that_are_not_counted() {
 fn a_message_that_another_holds_is_handed_out() {
     #[derive(Debug)]
     struct Robs;
-    impl Twist for Robs {
+    impl Twist<Streams> for Robs {
         fn decide(state: &State, command: &Command, now: Now, entropy: Entropy) -> Decided {
             let mut command = command.clone();
             let mut robbed = state.clone();
@@ -270,7 +270,7 @@ fn a_message_that_another_holds_is_handed_out() {
 fn an_answer_for_what_another_holds() {
     #[derive(Debug)]
     struct Trusts;
-    impl Twist for Trusts {
+    impl Twist<Streams> for Trusts {
         fn decide(state: &State, command: &Command, now: Now, entropy: Entropy) -> Decided {
             let mut command = command.clone();
             if let Command::Group(GroupCommand::Commit { group, member, results, .. }) =
@@ -296,7 +296,7 @@ fn an_answer_for_what_another_holds() {
 fn a_fenced_commit_that_says_it_is_done() {
     #[derive(Debug)]
     struct Pleases;
-    impl Twist for Pleases {
+    impl Twist<Streams> for Pleases {
         fn decide(state: &State, command: &Command, now: Now, entropy: Entropy) -> Decided {
             let mut decided = Streams::decide(state, command, now, entropy);
             if let Reply::Group(GroupReply::Committed { results, .. }) = &mut decided.reply {
@@ -312,7 +312,7 @@ fn a_fenced_commit_that_says_it_is_done() {
 fn messages_of_a_commit_that_is_fenced() {
     #[derive(Debug)]
     struct Stores;
-    impl Twist for Stores {
+    impl Twist<Streams> for Stores {
         fn decide(state: &State, command: &Command, now: Now, entropy: Entropy) -> Decided {
             let decided = Streams::decide(state, command, now, entropy);
             let refused = matches!(decided.reply, Reply::Refused(_));
@@ -345,7 +345,7 @@ fn messages_of_a_commit_that_is_fenced() {
 fn a_seek_that_leaves_leases_as_they_are() {
     #[derive(Debug)]
     struct Holds;
-    impl Twist for Holds {
+    impl Twist<Streams> for Holds {
         fn decide(state: &State, command: &Command, now: Now, entropy: Entropy) -> Decided {
             let mut decided = Streams::decide(state, command, now, entropy);
             let voids = match &decided.reply {
@@ -367,7 +367,7 @@ fn a_seek_that_leaves_leases_as_they_are() {
 fn a_window_without_an_end() {
     #[derive(Debug)]
     struct Greedy;
-    impl Twist for Greedy {
+    impl Twist<Streams> for Greedy {
         fn decide(state: &State, command: &Command, now: Now, entropy: Entropy) -> Decided {
             match command {
                 Command::Group(GroupCommand::Poll { .. }) => {
@@ -385,7 +385,7 @@ fn a_window_without_an_end() {
 fn a_message_that_nobody_is_ever_handed() {
     #[derive(Debug)]
     struct Starves;
-    impl Twist for Starves {
+    impl Twist<Streams> for Starves {
         fn decide(state: &State, command: &Command, now: Now, entropy: Entropy) -> Decided {
             let mut command = command.clone();
             if let Command::Group(GroupCommand::Poll { found, .. }) = &mut command {

@@ -2,9 +2,8 @@
 
 #![allow(dead_code, reason = "each test file twists something else")]
 
-pub(crate) mod exchange;
 pub(crate) mod journal;
-pub(crate) mod streams;
+pub(crate) mod room;
 
 use std::marker::PhantomData;
 
