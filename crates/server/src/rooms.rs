@@ -3,7 +3,13 @@
 pub mod events;
 pub mod exchange;
 pub mod house;
+mod intake;
+mod line;
+mod releases;
 pub mod streams;
+mod work;
+
+pub use self::work::Work;
 
 use handoff_events::FilterError;
 use handoff_log::journal::{Lost, Refused};
@@ -34,6 +40,11 @@ pub enum RoomError {
     /// The files of messages are too far behind.
     #[error("the files of messages are {0} s behind; nothing new is taken until they are written")]
     FilesBehind(u64),
+    /// The same, because the disk has no space for them.
+    #[error(
+        "the disk of the data directory is full: the files of messages are {0} s behind, and nothing new is taken until they are written"
+    )]
+    FilesFull(u64),
     /// A token sends more than it may.
     #[error("the token may send {rate} bytes a second; try again in {seconds} s")]
     Quota {

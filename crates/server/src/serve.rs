@@ -32,7 +32,8 @@ use self::sockets::Sockets;
 use crate::auth::{Bootstrapped, Gatekeeper, bootstrap};
 use crate::clock::Clock;
 use crate::http::{self, App};
-use crate::rooms::events::{EventsRoom, Parts, Work};
+use crate::rooms::Work;
+use crate::rooms::events::{EventsRoom, Parts};
 use crate::rooms::exchange::{self, ExchangeRoom};
 use crate::rooms::house::HouseRoom;
 use crate::rooms::streams::{self, StreamsRoom};
@@ -232,8 +233,8 @@ struct Server {
     greeting_max: watch::Sender<Duration>,
     house: Option<HouseWork>,
     events: Option<(EventsRoom, Work)>,
-    streams: Option<(StreamsRoom, streams::Work)>,
-    exchange: Option<(ExchangeRoom, exchange::Work)>,
+    streams: Option<(StreamsRoom, Work)>,
+    exchange: Option<(ExchangeRoom, Work)>,
 }
 
 /// What must outlive the rooms.

@@ -38,7 +38,7 @@ pub(crate) use self::mailbox::{Listing, Pipe, Question, Reply};
 use self::outbox::Ended;
 pub(crate) use self::outbox::Item;
 use self::outbox::Outbox;
-pub use self::task::{Parts, Work};
+pub use self::task::Parts;
 use super::RoomError;
 use crate::settings;
 

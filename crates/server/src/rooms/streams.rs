@@ -19,12 +19,12 @@ mod bells;
 #[cfg(test)]
 mod bench;
 mod chores;
+mod effects;
 mod ends;
 mod groups;
 mod mailbox;
 mod quota;
 mod reading;
-mod releases;
 mod task;
 #[cfg(test)]
 mod tests;
@@ -51,7 +51,7 @@ pub use self::mailbox::{
 };
 use self::mailbox::{Answer, Ask, Question, Shared};
 pub(crate) use self::reading::{Browse, Found, Page, ReadFault, Reading, Skipped, Why};
-pub use self::task::{Parts, Work};
+pub use self::task::Parts;
 use super::RoomError;
 use crate::clock::Clock;
 use crate::settings;

@@ -23,6 +23,7 @@ use handoff_log::directory::Directory;
 use handoff_log::journal::{Journal, Receipt, Ticket};
 use handoff_store_embedded::{Host, Persist, StepError};
 use handoff_types::{Now, Position, Room, Sequence, Span, Steady};
+use tokio::time::Instant;
 use tracing::{debug, warn};
 
 use crate::settings;
@@ -66,6 +67,8 @@ pub struct Checkpoints<M: Persist> {
     /// Not before this, after a failure.
     pause: Option<(Steady, Span)>,
     taking: Option<Taking>,
+    /// When the one under way goes on.
+    next: Option<Instant>,
     room: PhantomData<fn(M)>,
 }
 
@@ -115,6 +118,7 @@ impl<M: Persist> Checkpoints<M> {
             inherited: false,
             pause: None,
             taking: None,
+            next: None,
             room: PhantomData,
         }
     }
@@ -124,6 +128,18 @@ impl<M: Persist> Checkpoints<M> {
     pub fn after(mut self, (low, high): (Mark, Mark)) -> Self {
         (self.position, self.sequence) = (low.position, high.sequence);
         self
+    }
+
+    /// Takes a step if it is time for one, however often it is asked, and says when to come again.
+    /// For a room that looks every turn.
+    pub fn turn(&mut self, host: &mut Host<M>, now: Now) -> Option<Duration> {
+        let left = self.next.map(|at| at.saturating_duration_since(Instant::now()));
+        if let Some(left) = left.filter(|left| !left.is_zero()) {
+            return Some(left);
+        }
+        let wait = self.step(host, now);
+        self.next = wait.filter(|_| self.is_under_way()).map(|wait| Instant::now() + wait);
+        wait
     }
 
     /// Does a bounded piece of work and says when to come again. Never waits for a disk.

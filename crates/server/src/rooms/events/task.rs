@@ -1,7 +1,6 @@
 //! The task that owns the room.
 
 use std::collections::HashMap;
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -13,7 +12,7 @@ use handoff_events::{
 use handoff_log::journal::{Purpose, Refused, Ticket};
 use handoff_store_embedded::{Applied, Host};
 use handoff_types::{Now, Room as RoomName, Span, Steady};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
@@ -27,7 +26,8 @@ use super::{EventsRoom, Reply, RoomError, Stats, Told};
 use crate::clock::{Clock, StepWatch};
 use crate::dice::Dice;
 use crate::rooms::streams::StreamsRoom;
-use crate::runtime::{Checkpoints, Labour, Watermark};
+use crate::rooms::work::{Resumed, Work};
+use crate::runtime::{Checkpoints, Watermark};
 use crate::settings;
 use crate::sevent;
 use crate::telemetry::Metrics;
@@ -100,54 +100,12 @@ pub struct Parts {
     pub topics: Option<StreamsRoom>,
 }
 
-/// The room's task.
-#[derive(Debug)]
-pub struct Work {
-    task: Labour,
-    stop: CancellationToken,
-    resumed: Option<oneshot::Receiver<Infallible>>,
-}
-
-impl Work {
-    /// Waits until the room has caught up with what it missed and answers.
-    ///
-    /// # Cancel safety
-    /// It may be waited for again.
-    pub async fn resumed(&mut self) {
-        if let Some(resumed) = &mut self.resumed {
-            // Dropped at the other end, by a room that answers or by one that is gone, which shows
-            // elsewhere.
-            drop(resumed.await);
-            self.resumed = None;
-        }
-    }
-
-    /// Waits until the room has ended. Unless it was told to, that is a mistake of ours.
-    ///
-    /// # Cancel safety
-    /// It may be waited for again.
-    pub async fn ended(&mut self) {
-        self.task.ended().await;
-    }
-
-    /// Lets the room answer what it was asked and end. Its storage is given back.
-    ///
-    /// # Cancel safety
-    /// Dropped, the room ends all the same.
-    pub async fn stop(mut self) {
-        self.stop.cancel();
-        self.ended().await;
-    }
-}
-
 impl EventsRoom {
     /// Puts the room to work.
     #[must_use]
     pub fn start(parts: Parts) -> (Self, Work) {
         let (asks, mailbox) = mpsc::channel(MAILBOX_MAX);
         let shared = Arc::new(Shared::new(parts.settings));
-        let (resumed, on_resumed) = oneshot::channel();
-        let stop = CancellationToken::new();
         let room = Room {
             host: parts.host,
             checkpoints: parts.checkpoints,
@@ -169,10 +127,8 @@ impl EventsRoom {
             reschedule: Some(Id::default()),
             tick_at: None,
             is_refused: false,
-            checkpoint_at: None,
         };
-        let task = Labour::of(tokio::spawn(room.run(stop.clone(), resumed)));
-        let work = Work { task, stop, resumed: Some(on_resumed) };
+        let work = Work::start(|stop, resumed| room.run(stop, resumed));
         (Self { mailbox: asks, shared }, work)
     }
 }
@@ -200,11 +156,10 @@ struct Room {
     /// Not before this, because the journal refused.
     tick_at: Option<Instant>,
     is_refused: bool,
-    checkpoint_at: Option<Instant>,
 }
 
 impl Room {
-    async fn run(mut self, stop: CancellationToken, resumed: oneshot::Sender<Infallible>) {
+    async fn run(mut self, stop: CancellationToken, resumed: Resumed) {
         let now = self.clock.now();
         self.hand_over(now);
         tokio::select! {
@@ -541,16 +496,7 @@ impl Room {
 
     /// Looks every turn whether a checkpoint is due, and goes on with one in its own time.
     fn checkpoint(&mut self, now: Now) -> Duration {
-        if let Some(left) =
-            self.checkpoint_at.map(|at| at.saturating_duration_since(Instant::now()))
-            && !left.is_zero()
-        {
-            return left;
-        }
-        let wait = self.checkpoints.step(&mut self.host, now).unwrap_or(WAIT_MAX);
-        let under_way = self.checkpoints.is_under_way();
-        self.checkpoint_at = under_way.then(|| Instant::now() + wait);
-        wait
+        self.checkpoints.turn(&mut self.host, now).unwrap_or(WAIT_MAX)
     }
 
     fn take_all(&mut self, asks: &mut Vec<Ask>) {

@@ -15,9 +15,10 @@ use handoff_streams::Streams;
 use handoff_types::{Entropy, Limits, Now, Position, Room, Sequence, Steady, Wall};
 use tokio::sync::watch;
 
-use super::{Parts, StreamsRoom, Work};
+use super::{Parts, StreamsRoom};
 use crate::clock::Clock;
 use crate::dice::Dice;
+use crate::rooms::Work;
 use crate::runtime::{Checkpoints, Watermark};
 use crate::settings;
 

@@ -4,8 +4,6 @@ mod declaring;
 mod groups;
 mod sweeping;
 
-use std::collections::VecDeque;
-use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,7 +16,6 @@ use handoff_streams::{
     TopicSettings,
 };
 use handoff_types::{Now, Room as RoomName, Sight, Wall};
-use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -27,21 +24,22 @@ use self::sweeping::Sweeps;
 pub(super) use self::sweeping::read as read_dying;
 use super::StreamsRoom;
 use super::chores::{Chores, Done, Trim};
+use super::effects::Effect;
 use super::ends::Publisher;
 use super::mailbox::{
     Alteration, Answer, Ask, Asker, Listed, MAILBOX_MAX, Question, Registered, Shared, Shown,
     Stored, Waiting,
 };
 use super::reading::Reading;
-use super::releases::{Effect, Releases};
 use crate::clock::Clock;
 use crate::dice::Dice;
 use crate::rooms::RoomError;
-use crate::runtime::{Checkpoints, Labour, MoverThread, Watermark};
+use crate::rooms::intake::{Intake, TAKEN_AT_ONCE};
+use crate::rooms::line::{BULK_BYTES, Line};
+use crate::rooms::releases::Releases;
+use crate::rooms::work::{Resumed, Work};
+use crate::runtime::{Checkpoints, MoverThread, Watermark};
 use crate::settings;
-
-/// Questions taken in one turn.
-const ASKS_AT_ONCE: usize = 256;
 
 /// Decisions released in one turn.
 const RELEASED_AT_ONCE: usize = 4096;
@@ -55,24 +53,6 @@ const WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// How long after the journal refused something that nobody asked for it is tried again.
 const REFUSED_PAUSE: Duration = Duration::from_millis(50);
-
-/// How long a question waits for the journal's queue when nothing of this room is in it.
-const BUSY_PAUSE: Duration = Duration::from_millis(1);
-
-/// How long new messages wait for space in the ring before they are refused: whoever sends faster
-/// than the disk takes is slowed.
-pub(super) const FULL_MAX: Duration = Duration::from_secs(10);
-
-/// Questions that wait for the journal; above that what is new waits in its mailbox.
-pub(super) const HELD_MAX: usize = 1024;
-
-/// A request to store so many bytes is bulk.
-const BULK_BYTES: usize = 64 << 10;
-
-/// Bytes of bulk that are on their way to the disk, about; above that more of it waits, and what is
-/// small passes. What is decided becomes durable in that order, so whoever sends one message waits
-/// for all that was decided before: for this much, however much is sent. It keeps the disk busy.
-const BULK_AT_ONCE: usize = 2 << 20;
 
 /// How long after a tick that changed nothing the next one is.
 const IDLE_PAUSE: Duration = Duration::from_millis(1);
@@ -104,46 +84,6 @@ pub struct Parts {
     pub watermark: Arc<Watermark>,
 }
 
-/// The room's task.
-#[derive(Debug)]
-pub struct Work {
-    task: Labour,
-    stop: CancellationToken,
-    resumed: Option<oneshot::Receiver<Infallible>>,
-}
-
-impl Work {
-    /// Waits until the topics that are declared are there and the room answers.
-    ///
-    /// # Cancel safety
-    /// It may be waited for again.
-    pub async fn resumed(&mut self) {
-        if let Some(resumed) = &mut self.resumed {
-            // Dropped at the other end, by a room that answers or by one that is gone, which shows
-            // elsewhere.
-            drop(resumed.await);
-            self.resumed = None;
-        }
-    }
-
-    /// Waits until the room has ended. Unless it was told to, that is a mistake of ours.
-    ///
-    /// # Cancel safety
-    /// It may be waited for again.
-    pub async fn ended(&mut self) {
-        self.task.ended().await;
-    }
-
-    /// Lets the room answer what it was asked and end. Its storage is given back.
-    ///
-    /// # Cancel safety
-    /// Dropped, the room ends all the same.
-    pub async fn stop(mut self) {
-        self.stop.cancel();
-        self.ended().await;
-    }
-}
-
 impl StreamsRoom {
     /// Puts the room to work.
     ///
@@ -153,12 +93,9 @@ impl StreamsRoom {
         let moving = parts.host.bulk().take_moving();
         let mover =
             moving.map(|moving| MoverThread::start(RoomName::Streams, moving)).transpose()?;
-        let (asks, mailbox) = mpsc::channel(MAILBOX_MAX);
-        let (news, new) = mpsc::channel(MAILBOX_MAX);
+        let (asks, news, intake) = Intake::new(MAILBOX_MAX);
         let publisher = Publisher::of(parts.host.state());
         let shared = Arc::new(Shared::new(parts.settings, publisher.catalogue()));
-        let (resumed, on_resumed) = oneshot::channel();
-        let stop = CancellationToken::new();
         let reading = Reading::new(parts.host.reader(), parts.host.lanes());
         let room = Room {
             mover,
@@ -171,22 +108,16 @@ impl StreamsRoom {
             settings: shared.settings(),
             watermark: parts.watermark,
             shared: Arc::clone(&shared),
-            mailbox,
-            news: new,
+            intake,
             publisher,
             releases: Releases::default(),
-            held: VecDeque::new(),
-            bulk: VecDeque::new(),
-            full_since: None,
-            full_max: FULL_MAX,
+            line: Line::default(),
             tick_at: None,
             sweeps: Sweeps::default(),
             turn: 0,
             is_refused: false,
-            checkpoint_at: None,
         };
-        let task = Labour::of(tokio::spawn(room.run(stop.clone(), resumed)));
-        let work = Work { task, stop, resumed: Some(on_resumed) };
+        let work = Work::start(|stop, resumed| room.run(stop, resumed));
         Ok((Self { mailbox: asks, news, shared, reading, clock: parts.clock }, work))
     }
 }
@@ -204,43 +135,32 @@ struct Room {
     settings: Arc<settings::Streams>,
     watermark: Arc<Watermark>,
     shared: Arc<Shared>,
-    mailbox: mpsc::Receiver<Ask>,
-    /// What is new comes by a mailbox of its own, which is left alone while too much of it waits.
-    news: mpsc::Receiver<Ask>,
+    intake: Intake<Ask>,
     publisher: Publisher,
-    releases: Releases,
-    /// Questions the journal had no room for. They are the next ones.
-    held: VecDeque<Ask>,
-    /// Large requests that wait until fewer of them are on their way to the disk.
-    bulk: VecDeque<Ask>,
-    /// Since when the ring has had no space for anything new.
-    full_since: Option<Instant>,
-    /// How long it may have been.
-    full_max: Duration,
+    releases: Releases<Effect>,
+    line: Line<Ask>,
     /// Not before this, because the journal refused.
     tick_at: Option<Instant>,
     sweeps: Sweeps,
     /// Grows with every poll, so that no partition starves behind another.
     turn: u64,
     is_refused: bool,
-    checkpoint_at: Option<Instant>,
 }
 
 impl Room {
-    async fn run(mut self, stop: CancellationToken, resumed: oneshot::Sender<Infallible>) {
+    async fn run(mut self, stop: CancellationToken, resumed: Resumed) {
         tokio::select! {
             () = self.resume() => {}
             () = stop.cancelled() => {}
         }
         drop(resumed);
-        let mut asks = Vec::with_capacity(ASKS_AT_ONCE);
-        let mut new_asks = Vec::with_capacity(ASKS_AT_ONCE);
-        let (mut stopping, mut drained, mut news_drained) = (false, false, false);
+        let mut asks = Vec::with_capacity(2 * TAKEN_AT_ONCE);
+        let mut stopping = false;
         let mut alarm = std::pin::pin!(sleep(Duration::ZERO));
         loop {
             let wait = self.turn(stopping);
-            let waits = !self.held.is_empty() || !self.bulk.is_empty() || !self.releases.is_empty();
-            if drained && news_drained && !waits {
+            let waits = !self.line.is_empty() || !self.releases.is_empty();
+            if self.intake.is_over() && !waits {
                 break;
             }
             let busy = wait.is_zero();
@@ -248,47 +168,33 @@ impl Room {
                 alarm.as_mut().reset(Instant::now() + wait);
             }
             let takes = !self.releases.is_choked();
-            let takes_news = takes && self.held.len() + self.bulk.len() < HELD_MAX;
-            // Each of these can be dropped at any time: they take nothing, but `recv_many`, which
+            let takes_news = takes && self.line.has_room();
+            // Each of these can be dropped at any time: they take nothing, but what takes questions
             // takes only when it is done.
             tokio::select! {
                 biased;
                 () = self.releases.ready(), if !busy => {}
-                taken = self.mailbox.recv_many(&mut asks, ASKS_AT_ONCE), if takes && !drained => {
-                    drained = taken == 0;
-                    if takes_news {
-                        // So that whoever only looks, and looks all the time, keeps nobody out.
-                        let more = std::iter::from_fn(|| self.news.try_recv().ok());
-                        asks.extend(more.take(ASKS_AT_ONCE));
-                    }
+                () = self.intake.take(&mut asks, takes, takes_news) => {
                     let now = self.clock.now();
                     self.take_all(&mut asks.drain(..), now);
-                }
-                taken = self.news.recv_many(&mut new_asks, ASKS_AT_ONCE),
-                    if takes_news && !news_drained =>
-                {
-                    news_drained = taken == 0;
-                    let now = self.clock.now();
-                    self.take_all(&mut new_asks.drain(..), now);
                 }
                 done = self.chores.done() => self.done(done),
                 read = self.sweeps.read() => self.bury(read),
                 () = self.shared.bell.notified() => {
                     self.settings = self.shared.settings();
                     if self.shared.hurried.load(Ordering::Acquire) {
-                        self.full_max = Duration::ZERO;
+                        self.line.hurry();
                     }
                 }
                 () = stop.cancelled(), if !stopping => {
                     stopping = true;
                     // No checkpoint frees the ring from now on, and nobody asks what was moved.
-                    self.full_max = Duration::ZERO;
+                    self.line.hurry();
                     self.chores.tell_to_end();
                     if let Some(mover) = &self.mover {
                         mover.tell();
                     }
-                    self.mailbox.close();
-                    self.news.close();
+                    self.intake.close();
                 }
                 () = tokio::task::yield_now(), if busy => {}
                 () = &mut alarm, if !busy => {}
@@ -312,20 +218,15 @@ impl Room {
             wait = Duration::ZERO;
         }
         let now = self.clock.now();
-        if !self.held.is_empty() {
-            let mut held = std::mem::take(&mut self.held).into_iter();
-            self.take_all(&mut held, now);
+        let held = self.line.take_held();
+        if !held.is_empty() {
+            self.take_all(&mut held.into_iter(), now);
         }
-        while self.held.is_empty()
-            && self.releases.bulk() < BULK_AT_ONCE
-            && let Some(ask) = self.bulk.pop_front()
-        {
+        while let Some(ask) = self.line.take_bulk(self.releases.bulk()) {
             let back = self.take(ask, now);
-            self.held.extend(back);
+            self.line.hold(back);
         }
-        if !self.held.is_empty() && (self.releases.is_empty() || self.full_since.is_some()) {
-            wait = wait.min(BUSY_PAUSE);
-        }
+        wait = wait.min(self.line.pause(self.releases.is_empty()).unwrap_or(WAIT_MAX));
         if stopping {
             return wait;
         }
@@ -338,7 +239,7 @@ impl Room {
     fn release(&mut self) -> bool {
         for _ in 0..RELEASED_AT_ONCE {
             let Some((effect, outcome)) = self.releases.next() else { return true };
-            let Effect { shown, actions, answer, .. } = effect;
+            let Effect { shown, actions, answer } = effect;
             if outcome.is_ok() {
                 self.perform(shown, &actions);
             }
@@ -468,16 +369,7 @@ impl Room {
 
     /// Looks every turn whether a checkpoint is due, and goes on with one in its own time.
     fn checkpoint(&mut self, now: Now) -> Duration {
-        if let Some(left) =
-            self.checkpoint_at.map(|at| at.saturating_duration_since(Instant::now()))
-            && !left.is_zero()
-        {
-            return left;
-        }
-        let wait = self.checkpoints.step(&mut self.host, now).unwrap_or(WAIT_MAX);
-        let under_way = self.checkpoints.is_under_way();
-        self.checkpoint_at = under_way.then(|| Instant::now() + wait);
-        wait
+        self.checkpoints.turn(&mut self.host, now).unwrap_or(WAIT_MAX)
     }
 
     /// Takes questions in order. If the journal has no room for something new, what is new waits
@@ -485,20 +377,13 @@ impl Room {
     fn take_all(&mut self, asks: &mut dyn Iterator<Item = Ask>, now: Now) {
         let _written_together = self.host.hold();
         for ask in asks {
-            if !self.held.is_empty() && ask.question.is_new() {
-                self.held.push_back(ask);
-            } else if self.lets_pass() && is_bulk(&ask.question) {
-                self.bulk.push_back(ask);
-            } else {
+            let is_new = |ask: &Ask| ask.question.is_new();
+            let is_bulk = |ask: &Ask| is_bulk(&ask.question);
+            if let Some(ask) = self.line.pass(ask, self.releases.bulk(), is_new, is_bulk) {
                 let back = self.take(ask, now);
-                self.held.extend(back);
+                self.line.hold(back);
             }
         }
-    }
-
-    /// Whether bulk has to let others pass.
-    fn lets_pass(&self) -> bool {
-        !self.bulk.is_empty() || self.releases.bulk() >= BULK_AT_ONCE
     }
 
     /// Takes a question, or gives it back if it has to wait.
@@ -557,7 +442,7 @@ impl Room {
         match self.apply(&command, bytes, purpose, now) {
             Ok(applied) => {
                 if purpose == Purpose::Accept {
-                    self.full_since = None;
+                    self.line.accepted();
                 }
                 self.wait_for_bulk(applied, Some(to), bytes);
                 None
@@ -568,23 +453,11 @@ impl Room {
 
     /// A question the journal had no room for: it waits, or whoever asked is told.
     fn put_off(&mut self, refused: &Refused, question: Question, to: Asker) -> Option<Ask> {
-        match refused {
-            // Its own queue empties by itself, and soon.
-            Refused::Busy { .. } => Some(Ask { question, to }),
-            // What is written is on its way to segments, and the ring has space again when it is
-            // there. If that takes long, whoever waits is told.
-            Refused::Full { .. } if self.may_wait_for_space() => Some(Ask { question, to }),
-            _ => {
-                give(to, Err(refused.clone().into()));
-                None
-            }
+        if self.line.may_wait(refused) {
+            return Some(Ask { question, to });
         }
-    }
-
-    /// Whether the ring has been full for so short a time that nobody need know.
-    fn may_wait_for_space(&mut self) -> bool {
-        let now = Instant::now();
-        now.saturating_duration_since(*self.full_since.get_or_insert(now)) < self.full_max
+        give(to, Err(refused.clone().into()));
+        None
     }
 
     /// A topic's settings once they are altered.
@@ -636,10 +509,11 @@ impl Room {
         };
         if at_once && let Some(to) = to.take() {
             give(to, answer);
-            return self.releases.push(ticket, Effect { shown, actions, answer: None, bulk });
+            let effect = Effect { shown, actions, answer: None };
+            return self.releases.push_bulk(ticket, effect, bulk);
         }
         let answer = to.map(|to| (to, answer));
-        self.releases.push(ticket, Effect { shown, actions, answer, bulk });
+        self.releases.push_bulk(ticket, Effect { shown, actions, answer }, bulk);
     }
 
     /// A question that changes nothing. The answer waits for all of what it shows; figures do not:
@@ -672,7 +546,7 @@ impl Room {
         };
         let ticket = self.host.journal().barrier(RoomName::Streams);
         let answer = Some((to, answer));
-        let effect = Effect { shown: None, actions: Vec::new(), answer, bulk: 0 };
+        let effect = Effect { shown: None, actions: Vec::new(), answer };
         self.releases.push(ticket, effect);
     }
 

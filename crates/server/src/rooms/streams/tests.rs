@@ -15,8 +15,8 @@ use tokio::time::Instant;
 
 use super::bench::{Bench, NOW};
 use super::mailbox::MAILBOX_MAX;
-use super::task::{FULL_MAX, HELD_MAX};
 use super::*;
+use crate::rooms::line::{FULL_MAX, HELD_MAX};
 
 type Producing = JoinHandle<Result<Stored, RoomError>>;
 

@@ -29,7 +29,7 @@ impl Room {
         match self.decide_group(&command, purpose, now) {
             Ok(applied) => {
                 if purpose == Purpose::Accept {
-                    self.full_since = None;
+                    self.line.accepted();
                 }
                 match (applied.reply, command) {
                     (Reply::Group(GroupReply::Wants(reads)), Command::Group(command)) => {
