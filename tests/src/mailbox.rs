@@ -9,7 +9,7 @@
 
 mod device;
 mod erp;
-mod folders;
+pub mod folders;
 
 use std::collections::BTreeMap;
 use std::io;

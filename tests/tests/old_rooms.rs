@@ -8,8 +8,12 @@
     reason = "a test fails by panicking, and its name is its documentation"
 )]
 
+use std::collections::BTreeMap;
+use std::fs;
+
 use handoff_tests::fixture::copy;
 use handoff_tests::http::Http;
+use handoff_tests::mailbox::folders;
 use handoff_tests::place::Place;
 use handoff_tests::prey::Lair;
 use handoff_tests::served::{PATIENCE, Served, lair};
@@ -356,5 +360,177 @@ fn groups_of_the_version_that_brought_them_are_there_and_go_on() {
     let member = joined["member"].as_str().unwrap();
     let all = handed(&mut http, "late", member, 13);
     assert_eq!(all.len(), 13, "the letter that was replayed is for `billing` alone: {all:?}");
+    served.stop().unwrap();
+}
+
+/// What its devices and the ERP of `4-exchange` show.
+const PHONE: &str = "hxd_eYLzN5kZZ2GRQ95P4ynrFxXqlNTKOkzJt6hP6T4Iwyh4HrcqH";
+const LOCKED_OUT: &str = "hxd_m9gQt1I7FgcWGGzXz6NjYzJIuN0ROpF6NgXkrdDeqvu1nZ3GH";
+const NEVER_ACTIVATED: &str = "AXXXACSL";
+const ERP: &str = "hxb_MXUqYVxI0v2jn0ONsNUhK5HqTFIwCwMAlAkJSJHC0if3X9iaK";
+
+const UNDECIDED: &str = "3-928c2807a520a913";
+const READY: &str = "4-7aca96e5f6150043";
+
+const PROCESSES: [(&str, &str); 4] = [
+    ("1-4c0dd30092278fbf", "DONE"),
+    ("2-33b12bf728e42aaf", "INTERRUPTED"),
+    (UNDECIDED, "UNKNOWN"),
+    (READY, "READY_TO_COMMIT"),
+];
+
+const PLACES: [(&str, &str); 11] = [
+    ("m-0", "messages"),
+    ("m-1", "log"),
+    ("m-2", "error"),
+    ("m-3", "unknown"),
+    ("m-5", "messages"),
+    ("m-6", "messages"),
+    ("m-7", "messages"),
+    ("r-1", "log"),
+    ("r-2", "messages"),
+    ("r-4", "unknown"),
+    ("r-5", "prepared"),
+];
+
+/// A copy of a fixture with an exchange, of which nothing is too old.
+fn copied_exchange(fixture: &str, place: &Place) -> Lair {
+    copied(fixture, place).with("--set=exchange.retention_days=36525d")
+}
+
+/// Connections of an administrator, a device and the ERP.
+fn visitors(served: &Served) -> [Http; 3] {
+    let http = || Http::connect(served.http, PATIENCE).unwrap();
+    [http(), http().bearing(PHONE), http().bearing(ERP)]
+}
+
+/// Where each message of `books` is.
+fn places(admin: &mut Http) -> BTreeMap<String, String> {
+    let page = ask(admin, "GET", "/v1/exchange/databases/books/messages?limit=1000", None);
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let messages = page["messages"].as_array().unwrap().iter();
+    messages.map(|one| (text(&one["id"]), text(&one["place"]))).collect()
+}
+
+fn listed(admin: &mut Http, what: &str) -> Vec<String> {
+    let page = ask(admin, "GET", &format!("/v1/exchange/{what}"), None);
+    let line = |one: &Value| {
+        let fields = ["company", "id", "appSystem", "database", "blocked", "active"];
+        let fields = fields.iter().filter_map(|field| one.get(*field));
+        fields.map(|value| value.to_string().replace('"', "")).collect::<Vec<_>>().join(" ")
+    };
+    page[what].as_array().unwrap().iter().map(line).collect()
+}
+
+fn taken(page: &Value) -> Vec<String> {
+    let messages = page["messages"].as_array().unwrap().iter();
+    messages.map(|one| format!("{} {}", one["id"], one["payload"])).collect()
+}
+
+/// Everything that `4-exchange` holds and that is not damaged in its twin.
+fn check_exchange([admin, phone, erp]: &mut [Http; 3]) {
+    assert_eq!(listed(admin, "companies"), ["acme", "globex"]);
+    assert_eq!(listed(admin, "databases"), ["acme books", "acme spare"]);
+    assert_eq!(listed(admin, "routes"), ["acme sales books", "acme stock spare"]);
+    assert_eq!(listed(admin, "devices"), DEVICES);
+    let base = "/v1/exchange/databases/books";
+    for (process, state) in PROCESSES {
+        let found = ask(erp, "GET", &format!("{base}/processes/{process}"), None);
+        assert_eq!(found["process"]["state"], state, "{found}");
+    }
+    let doubt = ask(erp, "GET", &format!("{base}/indoubt"), None);
+    assert_eq!(doubt["processes"].as_array().unwrap().len(), 2, "{doubt}");
+    let log = ask(admin, "GET", &format!("{base}/log?what=incorrect"), None);
+    let entry = &log["entries"][0];
+    assert_eq!((&entry["messageId"], &entry["code"]), (&json!("m-2"), &json!(-803)), "{entry}");
+    assert!(entry["words"].as_str().unwrap().contains("no such customer"), "{entry}");
+    let fetched = ask(phone, "GET", "/v1/exchange/messages", None);
+    assert_eq!(taken(&fetched), [r#""r-2" {"answer":"r-2"}"#]);
+    let again = json!({"version": 1, "id": "m-7", "createdAt": "2026-11-16T08:00:00Z",
+        "payload": "behind the checkpoint"});
+    let again = ask(phone, "POST", "/v1/exchange/messages", Some(&again));
+    assert_eq!(again["results"][0]["status"], "duplicate", "{again}");
+}
+
+/// Company, id, subsystem, whether it is locked out, whether it was activated.
+const DEVICES: [&str; 4] = [
+    "acme phone-1 sales false true",
+    "acme phone-2 sales false false",
+    "acme phone-3 sales true true",
+    "acme till stock false false",
+];
+
+#[test]
+fn an_exchange_of_the_version_that_brought_it_is_there_and_goes_on() {
+    let place = Place::temporary().expect("the temporary directory takes files");
+    let lair = copied_exchange("4-exchange", &place);
+    let folder = lair.data_dir.join("exchange/books");
+    let expected = PLACES.map(|(id, place)| (id.to_owned(), place.to_owned())).into();
+    for _ in 0..2 {
+        let served = Served::start(&lair).unwrap();
+        let mut visitors = visitors(&served);
+        check_exchange(&mut visitors);
+        assert_eq!(places(&mut visitors[0]), expected);
+        served.stop().unwrap();
+    }
+    let served = Served::start(&lair).unwrap();
+    let [mut admin, mut phone, mut erp] = visitors(&served);
+    let stranger = fs::read_to_string(folder.join("Messages/notes.txt")).unwrap();
+    assert_eq!(stranger, "nobody's\n", "it is left alone");
+    fs::remove_file(folder.join("Messages/notes.txt")).unwrap();
+    folders::compare(&folder, &expected, PATIENCE).unwrap();
+
+    let mut locked = Http::connect(served.http, PATIENCE).unwrap().bearing(LOCKED_OUT);
+    let locked = locked.ask("GET", "/v1/exchange/messages", None).unwrap().json().unwrap();
+    assert_eq!(locked["code"], "exchange.device_blocked");
+    let code = json!({"version": 1, "code": NEVER_ACTIVATED});
+    let active = ask(&mut admin, "POST", "/v1/exchange/device/activate", Some(&code));
+    assert_eq!(active["id"], "phone-2");
+
+    // What was decided meanwhile is reported.
+    let base = "/v1/exchange/databases/books";
+    let v = json!({"version": 1});
+    ask(&mut erp, "POST", &format!("{base}/processes/{READY}/commit"), Some(&v));
+    let outcomes = json!({"version": 1,
+        "outcomes": [{"processId": UNDECIDED, "outcome": "ROLLED_BACK"}]});
+    ask(&mut erp, "POST", &format!("{base}/resolve"), Some(&outcomes));
+    let fetched = ask(&mut phone, "GET", "/v1/exchange/messages", None);
+    assert_eq!(taken(&fetched), [r#""r-2" {"answer":"r-2"}"#, r#""r-5" {"answer":"r-5"}"#]);
+    let begun = ask(&mut erp, "POST", &format!("{base}/processes"), Some(&v));
+    let expected = [
+        r#""m-3" {"order":"m-3"}"#,
+        r#""m-5" {"order":"m-5"}"#,
+        r#""m-6" {"order":"m-6"}"#,
+        r#""m-7" "behind the checkpoint""#,
+    ];
+    assert_eq!(taken(&begun), expected);
+    assert_eq!(begun["messages"][0]["attempt"], 2, "it had a deadlock: {begun}");
+    let id = begun["processId"].as_str().unwrap();
+    assert!(id.starts_with("5-"), "no number is given twice: {id}");
+    let new = json!({"version": 1, "id": "m-8", "createdAt": "2027-01-01T00:00:00Z", "payload": 8});
+    let new = ask(&mut phone, "POST", "/v1/exchange/messages", Some(&new));
+    assert_eq!(new["results"][0]["seq"], 12, "{new}");
+    let after = places(&mut admin);
+    folders::compare(&folder, &after, PATIENCE).unwrap();
+    served.stop().unwrap();
+}
+
+#[test]
+fn one_flipped_bit_in_the_file_of_a_message_costs_one_message() {
+    let place = Place::temporary().expect("the temporary directory takes files");
+    let lair = copied_exchange("4-exchange-flipped-bit", &place);
+    let served = Served::start(&lair).unwrap();
+    let mut visitors = visitors(&served);
+    check_exchange(&mut visitors);
+    let [mut admin, _, mut erp] = visitors;
+    let base = "/v1/exchange/databases/books";
+    let v = json!({"version": 1});
+    ask(&mut erp, "POST", &format!("{base}/processes/{READY}/commit"), Some(&v));
+    let begun = ask(&mut erp, "POST", &format!("{base}/processes"), Some(&v));
+    let expected = [r#""m-6" {"order":"m-6"}"#, r#""m-7" "behind the checkpoint""#];
+    assert_eq!(taken(&begun), expected);
+    assert_eq!(places(&mut admin)["m-5"], "error");
+    let log = ask(&mut admin, "GET", &format!("{base}/log?what=damaged"), None);
+    assert_eq!(log["entries"][0]["messageId"], "m-5", "{log}");
     served.stop().unwrap();
 }

@@ -11,7 +11,7 @@ use crate::clock;
 use crate::ledger::Trouble;
 
 /// Waits until folders hold exactly the messages of a list, each in its place.
-pub(super) fn compare(
+pub fn compare(
     root: &Path,
     listed: &BTreeMap<String, String>,
     patience: Duration,
