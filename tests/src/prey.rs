@@ -170,6 +170,14 @@ impl Prey {
         Ok(kill_process(self.pid(), Signal::STOP)?)
     }
 
+    /// Asks it to read its configuration again (`SIGHUP`).
+    ///
+    /// # Errors
+    /// Whatever the operating system answers.
+    pub fn reload(&self) -> io::Result<()> {
+        Ok(kill_process(self.pid(), Signal::HUP)?)
+    }
+
     /// Lets it go on (`SIGCONT`).
     ///
     /// # Errors
