@@ -84,7 +84,7 @@ pub struct Exchanging<M> {
     /// The server has said that it is there.
     opened: bool,
     /// Processes whose files are not all where they belong, where nobody keeps folders.
-    owed: Vec<u64>,
+    owed: Vec<(u64, u8)>,
     /// Somebody does.
     files: bool,
     /// Whoever does, while a server runs.
@@ -191,7 +191,7 @@ impl<M: Persist + Rules + fmt::Debug + 'static> Tenant for Exchanging<M> {
         if let What::Command { actions, .. } = &asked.what {
             self.hand.iter_mut().for_each(|hand| hand.decided(actions));
             self.owed.extend(actions.iter().filter_map(|action| match action {
-                Action::Settle { number } => Some(number),
+                Action::Settle { number, round } => Some((*number, *round)),
                 _ => None,
             }));
         }
@@ -255,7 +255,7 @@ impl<M: Persist + Rules + fmt::Debug + 'static> Tenant for Exchanging<M> {
     }
 
     fn knock(&mut self, _: &State) -> Command {
-        self.workload.command(Ask::Settled { number: u64::MAX })
+        self.workload.command(Ask::Settled { number: u64::MAX, round: 1 })
     }
 
     fn bring_to_life(
@@ -378,15 +378,15 @@ impl<M: Persist + Rules + fmt::Debug + 'static> Flat<Exchanging<M>> {
         }
         let place = usize::try_from(site.dice.below(owed.len() as u64)).unwrap_or(0);
         let stuck = site.dice.one_in(4);
-        let Some(number) = owed.get(place).copied() else { return Ok(()) };
+        let Some((number, round)) = owed.get(place).copied() else { return Ok(()) };
         let ask = match stuck {
             true => Ask::Stuck { number, words: "the folder is read-only".into() },
-            false => Ask::Settled { number },
+            false => Ask::Settled { number, round },
         };
         let command = self.tenant.workload.command(ask);
         let admitted = self.send(&command, site, history)?;
         if admitted && !stuck && !site.dice.one_in(6) {
-            self.tenant.owed.retain(|one| *one != number);
+            self.tenant.owed.retain(|one| *one != (number, round));
         }
         Ok(())
     }
@@ -491,8 +491,10 @@ fn bytes_of(command: &Command, state: &State, now: Now) -> u64 {
         Ask::Process { id, step, .. } => {
             let known = state.process_by_number(id.number).map_or(0, process);
             let sent = match step {
-                Step::Prepare { messages, .. } => {
-                    messages.iter().map(|one| message(&one.message)).sum()
+                // What is said of a message may be told to its device as well.
+                Step::Prepare { verdicts, messages, .. } => {
+                    let replies = messages.iter().map(|one| message(&one.message));
+                    replies.sum::<u64>() + verdicts.len() as u64 * 2 * CHANGE_BYTES
                 }
                 _ => 0,
             };

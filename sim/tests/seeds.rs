@@ -20,7 +20,7 @@ const SEEDS_OF_GROUPS: Range<u64> = 0..24;
 
 const SEEDS_OF_GROUPS_BROKERS: Range<u64> = 0..60;
 
-const SEEDS_OF_EXCHANGE: Range<u64> = 0..20;
+const SEEDS_OF_EXCHANGE: Range<u64> = 0..40;
 
 fn all_seeds(scenario: Scenario, seeds: Range<u64>) -> Census {
     let mut census = Census::default();

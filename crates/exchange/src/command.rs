@@ -34,6 +34,8 @@ pub struct Rules {
     pub by_created: bool,
     /// `exchange.ordering` is `producer`: what a device sent is processed in order.
     pub in_order: bool,
+    /// `exchange.notify_sender`: a device is told which of its messages cannot be processed.
+    pub notify_sender: bool,
     /// `exchange.retention_days`
     pub retention: Span,
     /// `exchange.messages_max`: messages of all kinds that are known at once. Those that are over
@@ -56,6 +58,7 @@ impl Default for Rules {
             attempts_max: 20,
             by_created: false,
             in_order: false,
+            notify_sender: false,
             retention: Span::from_secs(90 * 86_400),
             messages_max: 4_000_000,
             queue_max: 2_000_000,
@@ -140,6 +143,9 @@ pub enum Ask {
     Settled {
         /// The process.
         number: u64,
+        /// Which of its decisions, see [`crate::Phase::round`]. If it has decided again since, its
+        /// files are on their way once more and nothing changes.
+        round: u8,
     },
     /// They cannot be made to.
     Stuck {

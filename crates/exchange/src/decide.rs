@@ -5,6 +5,7 @@ mod chores;
 mod devices;
 mod draft;
 mod ending;
+mod notices;
 mod process;
 
 use handoff_types::{Decision, Entropy, Machine, Now, Steady};
@@ -95,7 +96,7 @@ impl Draft<'_> {
             Ask::TakeIn { database, device, message } => {
                 Ok(self.take_in(*database, *device, message)?)
             }
-            Ask::Settled { number } => Ok(self.settled(*number)),
+            Ask::Settled { number, round } => Ok(self.settled(*number, *round)),
             Ask::Stuck { number, words } => Ok(self.stuck(*number, words)),
             Ask::Opened => Ok(self.opened()),
             Ask::Tick => Ok(self.tick()),

@@ -15,7 +15,7 @@ pub(crate) fn evolve(state: &mut State, change: &Change) {
         Change::DeviceGone(no) => state.remove_device(*no),
         Change::Route(route) => state.put_route(*route),
         Change::RouteGone(company, subsystem) => state.remove_route(*company, *subsystem),
-        Change::Accepted { seq, message, body: _ } => state.put_message(*seq, message.clone()),
+        Change::Accepted { seq, message, body: _ } => state.put_message(*seq, (**message).clone()),
         Change::Placed { seq, place, since, standing, attempts, silences } => {
             state.change_message(*seq, |message| {
                 message.place = *place;

@@ -17,6 +17,7 @@ mod change;
 mod codec;
 mod command;
 mod decide;
+mod dense;
 mod entity;
 mod evolve;
 mod key;
@@ -26,6 +27,7 @@ mod names;
 mod process;
 mod queue;
 mod reply;
+mod runs;
 mod state;
 
 pub use change::{Aggregate, Change, Counters};
@@ -38,7 +40,7 @@ pub use entity::{
 };
 pub use key::Key;
 pub use log::{Happened, LOG_KEPT, LogEntry, WORDS_BYTES_MAX};
-pub use message::{Message, NewMessage, NewReply, Place, Seq, Spot, Standing, Way};
+pub use message::{Message, NewMessage, NewReply, Place, Seq, Spot, Standing, Way, Words};
 pub use names::{BadName, EntityId, Kind, MessageId};
 pub use process::{BadProcessId, Phase, Prepared, Process, ProcessId, Served, Status};
 pub use reply::{Action, Begun, Cancelled, Handed, Receipt, Refusal, Reply, Unfit};

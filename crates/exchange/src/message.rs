@@ -44,10 +44,45 @@ pub enum Standing {
     /// It was given to a process that is not over, by its number.
     Served(u64),
     /// Why it was set aside.
-    Aside(Box<str>),
+    Aside(Words),
 }
 
-/// A message as the room knows it.
+/// What was said of something rare. It takes one word wherever it is kept, because there may be a
+/// million places for it and hardly any words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Words(Box<Said>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Said(Box<str>);
+
+impl std::ops::Deref for Words {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0.0
+    }
+}
+
+impl From<Box<str>> for Words {
+    fn from(words: Box<str>) -> Self {
+        Self(Box::new(Said(words)))
+    }
+}
+
+impl From<&str> for Words {
+    fn from(words: &str) -> Self {
+        Box::<str>::from(words).into()
+    }
+}
+
+impl From<Words> for String {
+    fn from(words: Words) -> Self {
+        words.0.0.into()
+    }
+}
+
+/// A message as the room knows it. There may be a million of them in memory: 128 bytes each, see
+/// `tests/memory.rs`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
     /// What its sender calls it; unique for its sender.
@@ -136,7 +171,4 @@ pub struct NewReply {
     pub to: crate::EntityId,
     /// The message.
     pub message: NewMessage,
-    /// It tells a device that one of its messages could not be processed. It rests on no
-    /// transaction, so it is told also when nobody knows what became of that.
-    pub notice: bool,
 }

@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use thiserror::Error;
 
@@ -107,13 +108,18 @@ impl fmt::Debug for MessageId {
     }
 }
 
-/// The type of a message: 1 to 24 of `A-Z a-z 0-9 _ -`.
+/// The type of a message: 1 to 24 of `A-Z a-z 0-9 _ -`. A copy of one is the same text in memory.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Kind(Box<str>);
+pub struct Kind(Arc<str>);
 
 impl Kind {
     /// The most characters one has.
     pub const LENGTH_MAX: usize = 24;
+
+    /// Whether somebody else has a copy.
+    pub(crate) fn is_shared(&self) -> bool {
+        Arc::strong_count(&self.0) > 1
+    }
 
     /// As people write it.
     #[must_use]

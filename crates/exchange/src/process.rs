@@ -100,6 +100,23 @@ impl Phase {
         matches!(self, Self::Started | Self::Ready)
     }
 
+    /// How often a process has decided where its files belong: never while it is live, once when it
+    /// is not, and once more when what nobody knew is said.
+    #[must_use]
+    pub const fn round(self) -> u8 {
+        match self {
+            Self::Started | Self::Ready => 0,
+            Self::Resolved { .. } => 2,
+            Self::Cleanup
+            | Self::Failed
+            | Self::Done
+            | Self::RolledBack
+            | Self::Interrupted
+            | Self::Expired
+            | Self::Unknown => 1,
+        }
+    }
+
     /// Whether it is kept only to be known again.
     #[must_use]
     pub const fn is_over(self) -> bool {
@@ -159,12 +176,13 @@ pub struct Served {
     pub error: Option<Box<str>>,
 }
 
-/// A message from the ERP in a process.
+/// A message to a device in a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prepared {
     /// Which.
     pub seq: Seq,
-    /// It rests on no transaction, see [`crate::NewReply::notice`].
+    /// It tells a device that one of its messages cannot be processed. It rests on no transaction,
+    /// so it is told also when nobody knows what became of that.
     pub notice: bool,
 }
 

@@ -11,10 +11,10 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
-use std::ops::Bound;
 
 use handoff_types::Steady;
 
+use crate::runs::Runs;
 use crate::{DeviceNo, Message, Seq, Standing, SubsystemNo};
 
 /// What orders messages: see [`Message::order`].
@@ -35,7 +35,7 @@ pub(crate) struct Queue {
 /// What waits of one device.
 #[derive(Clone, Debug, Default)]
 struct Line {
-    ready: BTreeSet<Order>,
+    ready: Runs<Order>,
     late: BTreeMap<Order, Steady>,
     /// How many of both were sent in which subsystem. A device may be given another one.
     of: BTreeMap<SubsystemNo, u32>,
@@ -74,7 +74,7 @@ impl Queue {
     pub(crate) fn remove(&mut self, seq: Seq, message: &Message) {
         let at = (message.order(), seq);
         match message.standing {
-            Standing::Free => self.change(message, -1, |line| line.ready.remove(&at)),
+            Standing::Free => self.change(message, -1, |line| line.ready.remove(at)),
             Standing::Late(until) => {
                 self.late.remove(&(until, seq));
                 self.change(message, -1, |line| line.late.remove(&at).is_some());
@@ -133,10 +133,8 @@ impl Queue {
                 }
                 Taken::Later => {}
             }
-            let after = (Bound::Excluded(at), Bound::Unbounded);
-            if let Some(next) = line.ready.range(after).next().filter(|_| found.standing.is_free())
-            {
-                behind.push(Reverse((*next, device)));
+            if let Some(next) = line.ready.after(at).filter(|_| found.standing.is_free()) {
+                behind.push(Reverse((next, device)));
             }
         }
         chosen.seqs
@@ -145,7 +143,7 @@ impl Queue {
     fn change(&mut self, message: &Message, by: i32, with: impl FnOnce(&mut Line) -> bool) {
         let device = message.device;
         let line = self.devices.entry(device).or_default();
-        let before = line.ready.first().copied();
+        let before = line.ready.first();
         if with(line) {
             let of = line.of.entry(message.subsystem).or_default();
             *of = of.saturating_add_signed(by);
@@ -153,7 +151,7 @@ impl Queue {
                 line.of.remove(&message.subsystem);
             }
         }
-        let after = line.ready.first().copied();
+        let after = line.ready.first();
         if line.ready.is_empty() && line.late.is_empty() {
             self.devices.remove(&device);
         }

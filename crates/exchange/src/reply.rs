@@ -3,9 +3,7 @@
 use handoff_types::{Span, Steady, Wall};
 use thiserror::Error;
 
-use crate::{
-    BadName, DatabaseNo, DeviceNo, LogEntry, Message, MessageId, Phase, ProcessId, Seq, Spot,
-};
+use crate::{DatabaseNo, DeviceNo, LogEntry, Message, MessageId, Phase, ProcessId, Seq, Spot};
 
 /// The answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -168,9 +166,6 @@ pub enum Unfit {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// A name that is none.
-    #[error(transparent)]
-    Name(#[from] BadName),
     /// No entity of this kind has this id.
     #[error("there is no {what} {id}")]
     NotFound {
@@ -263,6 +258,8 @@ pub enum Action {
     Settle {
         /// The process.
         number: u64,
+        /// Which of its decisions that is, see [`Phase::round`].
+        round: u8,
     },
     /// A device has messages that it had not.
     Ring(DeviceNo),

@@ -10,12 +10,14 @@ use handoff_types::entropy::mix;
 use handoff_types::{Steady, Wall};
 use hashbrown::HashTable;
 
+use crate::dense::Dense;
 use crate::log::LOG_KEPT;
 use crate::queue::Queue;
+use crate::runs::Runs;
 use crate::{
     Aggregate, Company, CompanyNo, Counters, Database, DatabaseNo, Device, DeviceNo, Digest,
-    EntityId, Key, LogEntry, Message, MessageId, Phase, Place, Process, ProcessId, Route, Seq,
-    Standing, Subsystem, SubsystemNo, Way,
+    EntityId, Key, Kind, LogEntry, Message, MessageId, Phase, Place, Process, ProcessId, Route,
+    Seq, Standing, Subsystem, SubsystemNo, Way,
 };
 
 /// Who sent a message: ids are unique for each.
@@ -53,10 +55,12 @@ pub struct State {
     databases: BTreeMap<DatabaseNo, Database>,
     devices: BTreeMap<DeviceNo, Device>,
     routes: BTreeMap<(CompanyNo, SubsystemNo), DatabaseNo>,
-    messages: BTreeMap<Seq, Box<Message>>,
+    /// By their [`Seq`].
+    messages: Dense<Message>,
     processes: BTreeMap<u64, Box<Process>>,
     log: BTreeMap<u64, LogEntry>,
     index: Index,
+    kinds: Kinds,
 }
 
 /// Two states are equal if their aggregates are: the rest follows.
@@ -90,18 +94,41 @@ struct Index {
     /// while.
     ids: HashTable<Seq>,
     queues: BTreeMap<DatabaseNo, Queue>,
-    inboxes: BTreeMap<DeviceNo, BTreeSet<Seq>>,
+    inboxes: BTreeMap<DeviceNo, Runs<Seq>>,
     counts: BTreeMap<DatabaseNo, Counts>,
     /// How many messages of any place a device has sent or is sent.
     of_device: BTreeMap<DeviceNo, u64>,
     /// Messages that are over, by since when.
-    over: BTreeSet<(Wall, Seq)>,
+    over: Runs<(Wall, Seq)>,
     live: BTreeMap<DatabaseNo, u64>,
     deadlines: BTreeSet<(Steady, u64)>,
     unknown: BTreeSet<(DatabaseNo, u64)>,
     unsettled: BTreeSet<u64>,
     /// Processes that are over, by since when.
     ended: BTreeSet<(Wall, u64)>,
+}
+
+/// The types of messages: messages of one type share its text.
+#[derive(Clone, Debug, Default)]
+struct Kinds {
+    known: BTreeSet<Kind>,
+    /// So many more and those that no message has are forgotten.
+    room: usize,
+}
+
+impl Kinds {
+    fn share(&mut self, kind: Kind) -> Kind {
+        if let Some(known) = self.known.get(&kind) {
+            return known.clone();
+        }
+        if self.room == 0 {
+            self.known.retain(Kind::is_shared);
+            self.room = self.known.len().max(64);
+        }
+        self.room -= 1;
+        self.known.insert(kind.clone());
+        kind
+    }
 }
 
 impl State {
@@ -221,12 +248,12 @@ impl State {
     /// A message.
     #[must_use]
     pub fn message(&self, seq: Seq) -> Option<&Message> {
-        self.messages.get(&seq).map(|message| &**message)
+        self.messages.get(seq.0)
     }
 
     /// Messages from one on, in the order they were received.
     pub fn messages_from(&self, seq: Seq) -> impl Iterator<Item = (Seq, &Message)> {
-        self.messages.range(seq..).map(|(seq, message)| (*seq, &**message))
+        self.messages.from(seq.0).map(|(seq, message)| (Seq(seq), message))
     }
 
     /// How many messages there are, those that are over included.
@@ -249,8 +276,8 @@ impl State {
 
     /// The messages that wait for a device, in order.
     pub fn inbox(&self, device: DeviceNo) -> impl Iterator<Item = (Seq, &Message)> {
-        let seqs = self.index.inboxes.get(&device).into_iter().flatten();
-        seqs.filter_map(|seq| Some((*seq, self.message(*seq)?)))
+        let seqs = self.index.inboxes.get(&device).into_iter().flat_map(Runs::iter);
+        seqs.filter_map(|seq| Some((seq, self.message(seq)?)))
     }
 
     /// How many messages wait for a device.
@@ -340,7 +367,7 @@ impl State {
 
     /// Messages that are over, those longest over first.
     pub(crate) fn over(&self) -> impl ExactSizeIterator<Item = (Wall, Seq)> {
-        self.index.over.iter().copied()
+        self.index.over.iter()
     }
 
     /// Processes that are over, those longest over first.
@@ -376,14 +403,13 @@ impl State {
             _ => Bound::Unbounded,
         };
         let messages = match from {
-            Key::Message(seq) => Bound::Included(seq),
-            _ => Bound::Unbounded,
+            Key::Message(seq) => seq.0,
+            _ => 0,
         };
         let log = self.log.range((log, Bound::Unbounded)).map(|(number, _)| Key::Log(*number));
         let processes = self.processes.range((processes, Bound::Unbounded));
         let processes = processes.map(|(number, _)| Key::Process(*number));
-        let messages = self.messages.range((messages, Bound::Unbounded));
-        let messages = messages.map(|(seq, _)| Key::Message(*seq));
+        let messages = self.messages.from(messages).map(|(seq, _)| Key::Message(Seq(seq)));
         counters.chain(rest).chain(log).chain(processes).chain(messages)
     }
 
@@ -420,7 +446,7 @@ impl State {
             Aggregate::Route(route) => {
                 self.routes.insert((route.company, route.subsystem), route.database);
             }
-            Aggregate::Message(seq, message) => self.put_message(seq, message),
+            Aggregate::Message(seq, message) => self.put_message(seq, *message),
             Aggregate::Process(process) => self.put_process(process),
             Aggregate::Log(entry) => self.note(entry),
         }
@@ -494,14 +520,15 @@ impl State {
         self.routes.remove(&(company, subsystem));
     }
 
-    pub(crate) fn put_message(&mut self, seq: Seq, message: Box<Message>) {
+    pub(crate) fn put_message(&mut self, seq: Seq, mut message: Message) {
         self.remove_message(seq);
+        message.kind = message.kind.map(|kind| self.kinds.share(kind));
         self.index.enlist(seq, &message);
         let sender = sender_of(&message);
         let id = message.id;
-        self.messages.insert(seq, message);
+        self.messages.insert(seq.0, message);
         let messages = &self.messages;
-        let hash_of = |seq: &Seq| match messages.get(seq) {
+        let hash_of = |seq: &Seq| match messages.get(seq.0) {
             Some(message) => hash(sender_of(message), &message.id),
             None => 0,
         };
@@ -509,7 +536,7 @@ impl State {
     }
 
     pub(crate) fn remove_message(&mut self, seq: Seq) {
-        let Some(gone) = self.messages.remove(&seq) else { return };
+        let Some(gone) = self.messages.remove(seq.0) else { return };
         self.index.delist(seq, &gone);
         let found = self.index.ids.find_entry(hash(sender_of(&gone), &gone.id), |one| *one == seq);
         if let Ok(entry) = found {
@@ -519,7 +546,7 @@ impl State {
 
     /// Changes a message in a way that leaves its sender and id as they are.
     pub(crate) fn change_message(&mut self, seq: Seq, with: impl FnOnce(&mut Message)) {
-        let Some(message) = self.messages.get_mut(&seq) else { return };
+        let Some(message) = self.messages.get_mut(seq.0) else { return };
         self.index.delist(seq, message);
         with(message);
         self.index.enlist(seq, message);
@@ -593,14 +620,14 @@ impl Index {
             }
             (Place::Messages, Way::ToDevice) => {
                 if let Some(inbox) = self.inboxes.get_mut(&message.device) {
-                    inbox.remove(&seq);
+                    inbox.remove(seq);
                     if inbox.is_empty() {
                         self.inboxes.remove(&message.device);
                     }
                 }
             }
             (Place::Log | Place::Error, _) => {
-                self.over.remove(&(message.since, seq));
+                self.over.remove((message.since, seq));
             }
             (Place::Prepared | Place::Unknown, _) => {}
         }

@@ -64,7 +64,7 @@ fn standing() -> impl Strategy<Value = Standing> {
         Just(Standing::Free),
         steady().prop_map(Standing::Late),
         any::<u64>().prop_map(Standing::Served),
-        words().prop_map(Standing::Aside),
+        words().prop_map(|words| Standing::Aside(words.into())),
     ]
 }
 

@@ -77,6 +77,8 @@ pub(crate) struct Books {
     expected_bytes: u64,
     unmoved_bytes: u64,
     unsynced_bytes: u64,
+    /// How many bodies are expected.
+    expected_bodies: usize,
 }
 
 #[derive(Debug)]
@@ -187,6 +189,7 @@ impl Shared {
             expected_bytes: 0,
             unmoved_bytes: 0,
             unsynced_bytes: 0,
+            expected_bodies: 0,
         };
         let records = Records::new(Arc::clone(&journal));
         Self {
@@ -211,6 +214,7 @@ impl Shared {
         let mut books = self.lock();
         let rests = books.is_idle();
         books.expected_bytes += frames.iter().map(|(_, bytes)| u64::from(*bytes)).sum::<u64>();
+        books.expected_bodies += frames.len();
         books.expected.push_back(Expected { sequence, receipt, frames });
         let ring = rests || books.expected_bytes + books.unmoved_bytes >= BYTES_AT_ONCE;
         drop(books);
@@ -385,8 +389,15 @@ impl Shared {
     /// How many bodies are not known to be elsewhere than in the journal.
     pub(crate) fn bodies(&self) -> usize {
         let books = self.lock();
-        let expected = books.expected.iter().map(|expected| expected.frames.len());
-        books.moves.len() + expected.sum::<usize>()
+        books.moves.len() + books.expected_bodies
+    }
+
+    /// The first offset that is durable, of a record after this one, and that was not copied.
+    pub(crate) fn unmoved_after(&self, record: Sequence) -> Option<u64> {
+        let mut books = self.lock();
+        books.settle();
+        let after = books.moves.partition_point(|queued| queued.sequence <= record);
+        books.moves.get(after.max(books.copied)).map(|queued| queued.moved.base)
     }
 
     /// Bytes of bodies that segments do not have for sure.
@@ -509,6 +520,7 @@ impl Books {
             && let Some(Ok(committed)) = expected.receipt.outcome()
         {
             let Some(Expected { sequence, frames, .. }) = self.expected.pop_front() else { break };
+            self.expected_bodies -= frames.len();
             for (index, (frame, bytes)) in (0..).zip(frames) {
                 let at = BodyAt { position: committed.position, index };
                 self.expected_bytes -= u64::from(bytes);
@@ -564,6 +576,10 @@ impl Books {
             if places.is_empty() {
                 self.lanes.remove(&lane);
             }
+        }
+        // After a start there may have been a million of them.
+        if self.moves.capacity() / 4 > self.moves.len().max(MOVES_AT_ONCE) {
+            self.moves.shrink_to(self.moves.len() * 2);
         }
         if !self.gone.is_empty() && self.has(self.gone_through) {
             self.gone = HashSet::new();

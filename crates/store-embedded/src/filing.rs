@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use handoff_exchange::Seq;
 use handoff_types::Sequence;
 
 use crate::books::Shared;
@@ -20,5 +21,10 @@ impl Filing {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
         let unsure = shared.last().unwrap_or(Sequence::NONE);
         Self { shared, unsure }
+    }
+
+    /// The first message whose body is durable and was never filed: those after it were not either.
+    pub(crate) fn unwritten_from(&self) -> Option<Seq> {
+        self.shared.unmoved_after(self.unsure).map(Seq)
     }
 }

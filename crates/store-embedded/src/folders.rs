@@ -6,8 +6,9 @@
 //! * Every step may be done twice. A file goes where the state says at that moment, from wherever it
 //!   is, so orders need not be remembered in their sequence, and a crash between any two of them
 //!   costs nothing.
-//! * No file is synced on its own: one `sync_all` covers a batch. A file is written under another
-//!   name and moved to one that nothing has; what somebody else put there is never replaced.
+//! * No file is synced on its own: one `sync_all` covers a batch. A file is made under a name that
+//!   nothing has; what somebody else put there is never replaced. One that may have been made before,
+//!   by whoever was killed, is written under another name and moved over it.
 //! * Nothing here knows the room. What it needs it asks ([`Known`]), so that it works on a thread of
 //!   its own, or in one hand with the room.
 //! * Nothing is held for every message: folders are compared with the state piece by piece.
@@ -104,6 +105,8 @@ pub struct Folders {
     /// Something was changed since the last sync.
     unsynced: bool,
     pending: VecDeque<Task>,
+    /// Files that are to be moved and that are not written yet: they are written where they belong.
+    unwritten: BTreeMap<Seq, Vec<Task>>,
     /// What failed, by when it is tried again.
     later: BTreeMap<(Steady, u64), Task>,
     failures: u64,
@@ -114,9 +117,9 @@ pub struct Folders {
     /// Processes that wait for the folders to be compared.
     after_comparing: BTreeSet<u64>,
     compare_again: Retry,
-    /// Files that were offered and not answered for.
-    offered: BTreeSet<String>,
-    refused: BTreeSet<String>,
+    /// Files that were offered and not answered for, and their lengths.
+    offered: BTreeMap<String, u64>,
+    refused: BTreeMap<String, u64>,
     reports: Vec<Report>,
 }
 
@@ -132,6 +135,8 @@ struct Task {
 struct Waiting {
     left: usize,
     stuck: bool,
+    /// Which of its decisions is settled when nothing is left; 0 if it has made none.
+    round: u8,
 }
 
 /// Something that failed, until it succeeds.
@@ -154,6 +159,11 @@ impl Retry {
     fn succeeded(&mut self) {
         *self = Self::default();
     }
+}
+
+/// Whether there is no space.
+fn is_full(fault: &io::Error) -> bool {
+    matches!(fault.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 /// When something that failed so often before is tried again.
@@ -180,6 +190,7 @@ impl Folders {
             told_late: false,
             unsynced: false,
             pending: VecDeque::new(),
+            unwritten: BTreeMap::new(),
             later: BTreeMap::new(),
             failures: 0,
             processes: BTreeMap::new(),
@@ -187,8 +198,8 @@ impl Folders {
             compare_next: None,
             after_comparing: BTreeSet::new(),
             compare_again: Retry::default(),
-            offered: BTreeSet::new(),
-            refused: BTreeSet::new(),
+            offered: BTreeMap::new(),
+            refused: BTreeMap::new(),
             reports: Vec::new(),
         }
     }
@@ -256,7 +267,9 @@ impl Folders {
         self.syncing.succeeded();
         self.recovered();
         let done = self.processes.extract_if(.., |_, waiting| waiting.left == 0);
-        self.reports.extend(done.map(|(number, _)| Report::Settled(number)));
+        let decided = done.filter(|(_, waiting)| waiting.round > 0);
+        let settled = |(process, Waiting { round, .. })| Report::Settled { process, round };
+        self.reports.extend(decided.map(settled));
         self.filing.shared.busy(self.is_busy());
     }
 
@@ -292,12 +305,14 @@ impl Folders {
     /// # Errors
     /// Whatever the disk answers; nothing depends on it.
     pub fn write_processes(&mut self, text: &str) -> io::Result<()> {
-        self.files.write(name::ROOT, list::FILE, text.as_bytes(), true)
+        self.files.replace(name::ROOT, list::FILE, text.as_bytes())
     }
 
     fn is_busy(&self) -> bool {
-        let waits =
-            !self.pending.is_empty() || !self.later.is_empty() || !self.processes.is_empty();
+        let waits = !self.pending.is_empty()
+            || !self.unwritten.is_empty()
+            || !self.later.is_empty()
+            || !self.processes.is_empty();
         let compares = self.comparing.is_some() || self.compare_next.is_some();
         waits || compares || self.unsynced || self.next_due().is_some()
     }
@@ -310,12 +325,13 @@ impl Folders {
         self.filed.clear();
         self.unsynced = true;
         self.syncing.failed(now, WRITING_PAUSE_MAX);
-        self.behind(&format!("the files could not be made durable: {fault}"));
+        let words = format!("the files could not be made durable: {fault}");
+        self.behind(&words, is_full(fault));
     }
 
-    fn behind(&mut self, words: &str) {
+    fn behind(&mut self, words: &str, full: bool) {
         if !std::mem::replace(&mut self.told_behind, true) {
-            self.reports.push(Report::Behind { words: words.into() });
+            self.reports.push(Report::Behind { words: words.into(), full });
         }
     }
 
@@ -336,8 +352,9 @@ impl Folders {
         let refused = std::mem::take(&mut inbox.refused);
         self.compare_next = self.compare_next.max(inbox.compare.take());
         drop(inbox);
-        for number in settle {
-            self.processes.entry(number).or_default();
+        for (number, round) in settle {
+            let waiting = self.processes.entry(number).or_default();
+            waiting.round = waiting.round.max(round);
         }
         for order in orders {
             if let Order::Discard { path } = &order {
@@ -354,8 +371,8 @@ impl Folders {
             }
         }
         for path in refused {
-            self.offered.remove(&path);
-            self.refused.insert(path);
+            let length = self.offered.remove(&path).unwrap_or_default();
+            self.refused.insert(path, length);
         }
     }
 
@@ -364,8 +381,7 @@ impl Folders {
         while let Some(entry) = self.later.first_entry().filter(|entry| entry.key().0 <= now) {
             self.pending.push_back(entry.remove());
         }
-        let many = self.pending.len().min(ORDERS_AT_ONCE);
-        let tasks: Vec<Task> = self.pending.drain(..many).collect();
+        let tasks = self.next_tasks(now);
         let seqs = tasks.iter().filter_map(|task| match &task.order {
             Order::Right { seq, .. } => Some(*seq),
             _ => None,
@@ -394,6 +410,39 @@ impl Folders {
             self.files.remove_day(&dir);
         }
         !self.pending.is_empty()
+    }
+
+    /// The next orders. Those whose files are not written yet are left to whoever writes them: it asks
+    /// where they belong after this, so they are never written where they were, nor at all if they are
+    /// gone.
+    fn next_tasks(&mut self, now: Steady) -> Vec<Task> {
+        let from = self.filing.unwritten_from();
+        let mut tasks = Vec::new();
+        while tasks.len() < ORDERS_AT_ONCE
+            && let Some(task) = self.pending.pop_front()
+        {
+            let is_unwritten = |folders: &Self, seq: Seq| {
+                from.is_some_and(|from| seq >= from) && !folders.filed.contains(&seq)
+            };
+            match &task.order {
+                Order::Right { seq, .. } if is_unwritten(self, *seq) => {
+                    self.unwritten.entry(*seq).or_default().push(task);
+                }
+                Order::Remove { was, .. } if is_unwritten(self, was.name.seq) => {
+                    self.done(task, Ok(()), now);
+                }
+                _ => tasks.push(task),
+            }
+        }
+        tasks
+    }
+
+    /// A file was written where it belongs, or could not be.
+    fn written(&mut self, seq: Seq, done: Result<(), &io::Error>, now: Steady) {
+        for task in self.unwritten.remove(&seq).into_iter().flatten() {
+            let done = done.map_err(|fault| io::Error::new(fault.kind(), fault.to_string()));
+            self.done(task, done, now);
+        }
     }
 
     fn done(&mut self, task: Task, done: io::Result<()>, now: Steady) {

@@ -225,13 +225,8 @@ pub(super) fn words(command: &Command) -> String {
                 .iter()
                 .map(|one| format!("{} {}", one.message, one.status.text()))
                 .collect();
-            let replies: Vec<String> = messages
-                .iter()
-                .map(|one| {
-                    let notice = if one.notice { " (notice)" } else { "" };
-                    format!("{} to {}{notice}", one.message.id, one.to)
-                })
-                .collect();
+            let replies = messages.iter().map(|one| format!("{} to {}", one.message.id, one.to));
+            let replies: Vec<String> = replies.collect();
             format!(
                 "database {} prepares {}: {verdicts:?}, {replies:?}, {digest:x}",
                 database.0, id.number
@@ -248,7 +243,6 @@ pub(super) fn words(command: &Command) -> String {
 pub(super) fn why(reply: &Reply) -> Option<&'static str> {
     Some(match reply {
         Reply::Refused(refusal) => match refusal {
-            Refusal::Name(_) => "name",
             Refusal::NotFound { .. } => "not found",
             Refusal::Taken { .. } => "taken",
             Refusal::InUse { .. } => "in use",

@@ -77,9 +77,8 @@ impl Drain<'_> {
     }
 
     fn settle<M: Speaks>(&mut self) -> Result<(), Fault> {
-        let unsettled: Vec<u64> = self.state.unsettled().map(|one| one.id.number).collect();
-        for number in unsettled {
-            self.ask::<M>(Ask::Settled { number })?;
+        for (number, round) in self.oracle.owed() {
+            self.ask::<M>(Ask::Settled { number, round })?;
         }
         let left = self.state.unsettled().count();
         ensure(left == 0, || format!("{left} processes are never settled"))

@@ -100,7 +100,9 @@ impl Hand {
         for report in self.folders.take_reports() {
             words.push(format!("{report:?}"));
             match report {
-                Report::Settled(number) => asks.push(Ask::Settled { number }),
+                Report::Settled { process, round } => {
+                    asks.push(Ask::Settled { number: process, round });
+                }
                 Report::Stuck { process, words } => {
                     asks.push(Ask::Stuck { number: process, words });
                 }

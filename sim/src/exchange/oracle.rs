@@ -49,6 +49,8 @@ pub(super) struct Oracle {
     /// The last that was given.
     seq: u64,
     process: u64,
+    /// By what the folders are to say of a process that they show what it decided last.
+    owed: BTreeMap<u64, u8>,
     /// Processes whose end nobody knows and that people were told of.
     announced: BTreeSet<u64>,
 }
@@ -112,6 +114,7 @@ impl Oracle {
                 self.agrees(asked, databases)?;
                 self.looks(&asked.look)?;
                 self.acts(asked, actions, &expect, &before)?;
+                self.owes(actions, &expect)?;
                 let told = actions.iter().filter_map(|action| match action {
                     Action::Log(entry) if entry.what == Happened::Unknown => entry.process,
                     _ => None,
@@ -194,7 +197,7 @@ impl Oracle {
             Ask::Resolve { database, outcomes } => self.resolved(&case, *database, outcomes),
             Ask::Requeue { database, messages } => self.requeued(&case, *database, messages),
             Ask::Damaged { seq, .. } => self.damaged(&case, *seq),
-            Ask::Settled { number } => self.settled(&case, *number),
+            Ask::Settled { number, round } => self.settled(&case, *number, *round),
             Ask::Stuck { number, .. } => self.stuck(&case, *number),
             Ask::Opened => self.opened(&case),
             Ask::Remind => self.reminded(&case),
@@ -356,6 +359,16 @@ impl Oracle {
     /// The messages there are, how long their bodies are and their sums.
     pub(super) fn bodies(&self) -> impl Iterator<Item = (Seq, u32, u32)> {
         self.letters.iter().map(|(seq, letter)| (*seq, letter.is.bytes, letter.is.crc))
+    }
+
+    /// What the folders are to say once all files are where they belong.
+    pub(super) fn owed(&self) -> Vec<(u64, u8)> {
+        let unsettled = |number: &u64| {
+            let process = self.processes.get(number);
+            process.is_some_and(|one| !one.settled && !one.phase.is_live())
+        };
+        let owed = self.owed.iter().filter(|(number, _)| unsettled(number));
+        owed.map(|(number, round)| (*number, *round)).collect()
     }
 
     /// Whether anything waits for this database.

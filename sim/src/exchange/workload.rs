@@ -383,6 +383,7 @@ fn draw_rules(dice: &mut Dice) -> Rules {
         attempts_max: small(one_of(dice, &[0, 1, 2, 3, 5, 20])),
         by_created: dice.one_in(4),
         in_order: dice.one_in(3),
+        notify_sender: dice.one_in(2),
         retention: Span::from_secs(one_of(dice, &[60, 3_600, 86_400, 90 * 86_400])),
         messages_max: one_of(dice, &[40, 4_000_000, 4_000_000]),
         queue_max: one_of(dice, &[4, 12, 2_000_000, 2_000_000]),

@@ -52,10 +52,32 @@ bite!(a_commit_that_is_repeated_is_refused, "but it is so", |state, command, now
 
 bite!(what_is_done_is_forgotten_at_once, "process ", |state, command, now, entropy| {
     let mut decided = decide(state, command, now, entropy);
-    if let Ask::Settled { number } = command.ask
+    if let Ask::Settled { number, .. } = command.ask
         && !decided.changes.is_empty()
     {
         decided.changes = vec![Change::ProcessForgotten(number)];
+    }
+    decided
+});
+
+bite!(
+    what_the_folders_said_before_is_taken_for_the_last_word,
+    "process ",
+    |state, command, now, entropy| {
+        let mut command = command.clone();
+        if let Ask::Settled { number, round } = &mut command.ask {
+            *round = state.process_by_number(*number).map_or(0, |one| one.phase.round());
+        }
+        decide(state, &command, now, entropy)
+    }
+);
+
+bite!(two_decisions_are_settled_by_one_word, "as before", |state, command, now, entropy| {
+    let mut decided = decide(state, command, now, entropy);
+    for action in &mut decided.actions {
+        if let Action::Settle { round, .. } = action {
+            *round = 1;
+        }
     }
     decided
 });

@@ -79,7 +79,7 @@ bite!(nobody_settles, "is settled", |state, command, now, entropy| {
 fn how_often_a_message_was_tried_is_not_written_down() {
     #[derive(Debug)]
     struct Forgetful;
-    impl Twist for Forgetful {
+    impl Twist<Exchange> for Forgetful {
         fn encode(change: &Change, out: &mut Vec<u8>) {
             let mut change = change.clone();
             if let Change::Placed { silences, .. } = &mut change {
@@ -95,7 +95,7 @@ fn how_often_a_message_was_tried_is_not_written_down() {
 fn a_checkpoint_without_processes() {
     #[derive(Debug)]
     struct Partial;
-    impl Twist for Partial {
+    impl Twist<Exchange> for Partial {
         fn snapshot(state: &State, from: &[u8], bytes_max: usize) -> (Bytes, Option<Bytes>) {
             let mut less = State::default();
             for key in state.keys_from(&Key::Counters) {
@@ -113,7 +113,7 @@ fn a_checkpoint_without_processes() {
 fn a_body_is_stored_otherwise_than_it_came() {
     #[derive(Debug)]
     struct Careless;
-    impl Twist for Careless {
+    impl Twist<Exchange> for Careless {
         fn body(change: &Change) -> Option<Bytes> {
             let body = Exchange::body(change)?;
             Some(body.to_ascii_uppercase().into())

@@ -20,14 +20,20 @@ use handoff_sim::driver::{Fault, World, drive};
 use handoff_sim::exchange::{Exchanged, Exchanging, Parts, Sound, Violation};
 use handoff_sim::history::{History, Keep};
 use handoff_types::{Entropy, Machine, Now};
-use twisted::exchange::{Decided, Twist, Twisted};
+use twisted::room::{DecidedBy, Twist};
+
+/// What the room decides.
+type Decided = DecidedBy<Exchange>;
+
+/// The room with a twist.
+type Twisted<T> = twisted::room::Twisted<Exchange, T>;
 
 /// Most are noticed by the first of them; what is rare may take all.
 const SEEDS: std::ops::Range<u64> = 0..120;
 
 const STEPS: u64 = 320;
 
-impl<T: Twist> Parts for Twisted<T> {
+impl<T: Twist<Exchange>> Parts for Twisted<T> {
     type Rooms = Exchanging<Self>;
 }
 
@@ -51,7 +57,7 @@ fn notices<P: Parts>(expected: impl Fn(&Fault) -> bool) {
 
 /// The oracle objects with these words, or the world does.
 #[track_caller]
-fn objects<T: Twist>(words: &str) {
+fn objects<T: Twist<Exchange>>(words: &str) {
     notices::<Twisted<T>>(|fault| fault.to_string().contains(words));
 }
 
@@ -67,7 +73,7 @@ thread_local! {
 #[derive(Debug)]
 struct Bite;
 
-impl Twist for Bite {
+impl Twist<Exchange> for Bite {
     fn decide(state: &State, command: &Command, now: Now, entropy: Entropy) -> Decided {
         DECIDE.get()(state, command, now, entropy)
     }

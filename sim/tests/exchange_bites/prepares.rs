@@ -2,7 +2,7 @@
 
 use handoff_exchange::{Cancelled, Change, Happened, Reply, Status, Step, Unfit, Verdict};
 
-use crate::{bite, decide, instead, process, silence, step};
+use crate::{bite, decide, instead, process, silence, step, ticks, with_processes};
 
 /// A third call that is told to roll back is followed instead, where that is why.
 macro_rules! accepts {
@@ -80,6 +80,54 @@ bite!(a_reply_is_lost, "message Seq", |state, command, now, entropy| {
         reply.map(|reply| decided.changes.remove(reply));
     }
     decided
+});
+
+bite!(nobody_tells_a_device_of_its_mistake, "is told of it", |state, command, now, entropy| {
+    let mut command = command.clone();
+    command.rules.notify_sender = false;
+    decide(state, &command, now, entropy)
+});
+
+bite!(a_device_is_told_though_nobody_wants_it, "message Seq", |state, command, now, entropy| {
+    let mut command = command.clone();
+    command.rules.notify_sender = true;
+    decide(state, &command, now, entropy)
+});
+
+bite!(a_device_is_told_of_a_deadlock, "message Seq", |state, command, now, entropy| {
+    let mut told = command.clone();
+    if let handoff_exchange::Ask::Process { step: Step::Prepare { verdicts, .. }, .. } =
+        &mut told.ask
+    {
+        for verdict in verdicts.iter_mut().filter(|one| one.status == Status::Deadlock) {
+            verdict.status = Status::Incorrect;
+        }
+    }
+    let mut decided = decide(state, &told, now, entropy);
+    // All else is as it should be.
+    let as_it_is = decide(state, command, now, entropy);
+    let ready = |one: &Change| match one {
+        Change::Ready { to_erp, .. } => Some(to_erp.clone()),
+        _ => None,
+    };
+    let verdicts = as_it_is.changes.iter().find_map(ready);
+    for change in &mut decided.changes {
+        if let (Change::Ready { to_erp, .. }, Some(verdicts)) = (change, &verdicts) {
+            to_erp.clone_from(verdicts);
+        }
+    }
+    decided.actions = as_it_is.actions;
+    decided
+});
+
+bite!(a_notice_waits_for_what_nobody_reports, "message Seq", |state, command, now, entropy| {
+    let as_replies = |one: &mut handoff_exchange::Process| {
+        one.from_erp.iter_mut().for_each(|one| one.notice = false);
+    };
+    match ticks(command) {
+        true => decide(&with_processes(state, as_replies), command, now, entropy),
+        false => decide(state, command, now, entropy),
+    }
 });
 
 bite!(a_verdict_is_forgotten, "process ", |state, command, now, entropy| {

@@ -214,7 +214,7 @@ impl<'a> Front<'a> {
             0 => Standing::Free,
             1 => Standing::Late(self.steady()?),
             2 => Standing::Served(self.number()?),
-            3 => Standing::Aside(self.words()?),
+            3 => Standing::Aside(self.words()?.into()),
             _ => return bad("a message has one of four standings"),
         })
     }

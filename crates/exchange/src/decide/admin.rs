@@ -69,11 +69,12 @@ impl<'a> Draft<'a> {
                 }
             }
             Admin::RemoveRoute { company, subsystem } => {
-                let (company, of) = (self.company(company)?.no, self.subsystem(subsystem)?.no);
-                if self.state.route(company, of).is_none() {
-                    return Err(not_found("route", subsystem));
+                let (of, from) = (self.company(company)?.no, self.subsystem(subsystem)?.no);
+                if self.state.route(of, from).is_none() {
+                    let id = format!("{company}/{subsystem}").into();
+                    return Err(Refusal::NotFound { what: "route", id });
                 }
-                self.change(Change::RouteGone(company, of));
+                self.change(Change::RouteGone(of, from));
             }
         }
         Ok(Reply::Done)

@@ -80,12 +80,14 @@ impl Draft<'_> {
             let process = Some(process.id.number);
             self.act(Action::Move { database, seq, from, to: Some(to), gone: None, process });
         }
-        self.act(Action::Settle { number: process.id.number });
+        let (number, round) = (process.id.number, process.phase.round());
+        self.act(Action::Settle { number, round });
     }
 
-    pub(super) fn settled(&mut self, number: u64) -> Reply {
+    pub(super) fn settled(&mut self, number: u64, round: u8) -> Reply {
         let Some(process) = self.state.process_by_number(number) else { return Reply::Done };
-        if process.settled || process.phase.is_live() {
+        let is_past = process.phase.round() != round;
+        if process.settled || process.phase.is_live() || is_past {
             return Reply::Done;
         }
         let (phase, ended) = match process.phase {
@@ -133,7 +135,7 @@ impl Draft<'_> {
         if served.is_some_and(|process| process.phase == Phase::Ready) {
             return Reply::Done;
         }
-        let aside = Standing::Aside(super::draft::fit(words));
+        let aside = Standing::Aside(super::draft::fit(words).into());
         let place = if message.place == Place::Messages { Place::Error } else { message.place };
         self.place((seq, message), (place, aside), None);
         self.log(message.database, Happened::Damaged, About::message(seq, message.id), words);

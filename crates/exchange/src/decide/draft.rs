@@ -243,7 +243,7 @@ impl<'a> Draft<'a> {
         let words = Some(words).filter(|words| !words.is_empty()).map(fit);
         self.changes.push(Change::Turned { number, phase, ended, words, settled: !moves });
         if moves {
-            self.actions.push(Action::Settle { number });
+            self.actions.push(Action::Settle { number, round: phase.round() });
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::queue::Choice;
 use crate::{
     Begun, Cancelled, Change, Database, DatabaseNo, DeviceNo, EntityId, Handed, Happened,
     MessageId, NewReply, Phase, Place, Prepared, Process, ProcessId, Refusal, Reply, Served,
-    Standing, Status, Step, SubsystemNo, Unfit, Verdict, Way, Wish,
+    Standing, State, Status, Step, SubsystemNo, Unfit, Verdict, Way, Wish,
 };
 
 /// How many messages an ERP sends in one process at most.
@@ -24,6 +24,22 @@ const BUSY_MAX: Span = Span::from_secs(30);
 
 /// The shortest time a process is given.
 const LEASE_MIN: Span = Span::from_secs(1);
+
+/// What goes to devices in one process.
+#[derive(Debug, Default)]
+pub(super) struct Outgoing {
+    pub(super) prepared: Vec<Prepared>,
+    /// What its messages are called.
+    pub(super) ids: BTreeSet<MessageId>,
+    waiting: BTreeMap<DeviceNo, u64>,
+}
+
+impl Outgoing {
+    /// How many messages wait for a device, these included.
+    pub(super) fn waits(&mut self, state: &State, device: DeviceNo) -> &mut u64 {
+        self.waiting.entry(device).or_insert_with(|| state.inbox_len(device))
+    }
+}
 
 impl<'a> Draft<'a> {
     pub(super) fn begin(
@@ -209,7 +225,11 @@ impl<'a> Draft<'a> {
             phase => return Err(Cancelled::Past { id, phase }.into()),
         }
         let to_erp = self.judged(process, verdicts)?;
-        let from_erp = self.prepared(process.database, messages)?;
+        let mut outgoing = self.prepared(process.database, messages)?;
+        if self.rules.notify_sender {
+            self.notify(process, verdicts, &mut outgoing)?;
+        }
+        let from_erp = outgoing.prepared;
         let served = self.served(process);
         for verdict in verdicts.iter().filter(|verdict| verdict.status != Status::Processed) {
             let what = match verdict.status {
@@ -255,39 +275,37 @@ impl<'a> Draft<'a> {
         &mut self,
         database: DatabaseNo,
         messages: &[NewReply],
-    ) -> Result<Vec<Prepared>, Stopped> {
+    ) -> Result<Outgoing, Stopped> {
         if messages.len() > REPLIES_MAX {
             return Err(Unfit::TooMany(REPLIES_MAX).into());
         }
         let database = self.database(database)?;
-        let mut ids = BTreeSet::new();
-        let mut waiting: BTreeMap<DeviceNo, u64> = BTreeMap::new();
-        let mut prepared = Vec::with_capacity(messages.len());
-        for NewReply { to, message, notice } in messages {
+        let mut outgoing = Outgoing::default();
+        for NewReply { to, message } in messages {
             let id = message.id;
             let device = self.state.device_by_id(database.company, to);
             let device = device
                 .ok_or_else(|| Unfit::NoDevice { message: id, device: to.as_str().into() })?;
-            if !ids.insert(id) {
+            if !outgoing.ids.insert(id) {
                 return Err(Unfit::Twice(id).into());
             }
             if self.state.sent_by_database(database.no, &id).is_some() {
                 return Err(Unfit::IdUsed(id).into());
             }
-            let waits = waiting.entry(device.no).or_insert_with(|| self.state.inbox_len(device.no));
+            let waits = outgoing.waits(self.state, device.no);
             *waits += 1;
             if *waits > self.rules.queue_max {
                 let (device, many) = (to.as_str().into(), self.rules.queue_max);
                 return Err(Unfit::QueueFull { message: id, device, many }.into());
             }
             let seq = self.accept(Way::ToDevice, (database, device), message, Place::Prepared);
-            prepared.push(Prepared { seq, notice: *notice });
+            outgoing.prepared.push(Prepared { seq, notice: false });
         }
         // Whoever brings nothing new needs no room, and a full house must be able to empty itself.
-        if !prepared.is_empty() {
-            self.expect_room(prepared.len() as u64)?;
+        if !outgoing.prepared.is_empty() {
+            self.expect_room(outgoing.prepared.len() as u64)?;
         }
-        Ok(prepared)
+        Ok(outgoing)
     }
 
     fn heartbeat(&mut self, process: &Process) -> Result<handoff_types::Steady, Cancelled> {

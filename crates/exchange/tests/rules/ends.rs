@@ -48,11 +48,11 @@ fn a_commit_repeated_ten_times_has_one_effect() {
             world.step(started.id, Step::Commit).unwrap();
         }
     });
-    world.ask(Ask::Settled { number: started.id.number });
+    world.ask(Ask::Settled { number: started.id.number, round: 1 });
     assert_eq!(world.phase(started.id), Phase::Done);
     world.unchanged(|world| {
         world.step(started.id, Step::Commit).unwrap();
-        assert_eq!(world.ask(Ask::Settled { number: started.id.number }), Reply::Done);
+        assert_eq!(world.ask(Ask::Settled { number: started.id.number, round: 1 }), Reply::Done);
     });
 }
 
@@ -108,17 +108,6 @@ fn silence_sets_aside_what_may_have_been_processed_and_nothing_else() {
     // The database is not busy with it.
     let next = world.started();
     assert_eq!(world.names(&next.messages), ["m2"]);
-}
-
-#[test]
-fn a_notice_is_told_also_when_nobody_knows() {
-    let mut world = World::new();
-    world.sent("a", &["m3"]);
-    let started = world.started();
-    let notice = handoff_exchange::NewReply { notice: true, ..reply("n1", "a") };
-    world.prepare(started.id, &[verdict("m3", Status::Incorrect)], &[notice]).unwrap();
-    world.expire();
-    assert_eq!(world.inbox("a"), ["n1"]);
 }
 
 #[test]

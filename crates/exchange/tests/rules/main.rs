@@ -11,6 +11,7 @@
 mod admin;
 mod devices;
 mod ends;
+mod notices;
 mod processes;
 mod serving;
 mod troubles;

@@ -103,8 +103,47 @@ fn a_process_whose_files_are_stuck_keeps_nobody_busy_and_ends_by_itself() {
     assert_eq!((world.phase(id), world.logged()), (Phase::Failed, vec![Happened::Failed]));
     let next = world.started();
     assert_eq!(world.names(&next.messages), ["m2"], "what was processed is not served again");
-    world.ask(Ask::Settled { number: id.number });
+    world.ask(Ask::Settled { number: id.number, round: 1 });
     assert_eq!((world.phase(id), world.logged()), (Phase::Done, vec![Happened::Mended]));
+}
+
+/// What the folders say of a decision may be on its way while the next one is made: taken for that,
+/// nobody would drive its files after a crash.
+#[test]
+fn a_report_of_an_earlier_decision_settles_nothing() {
+    for committed in [true, false] {
+        let mut world = World::new();
+        world.sent("a", &["m1"]);
+        let started = world.ready(&[("m1", Status::Processed)]);
+        let number = started.id.number;
+        world.expire();
+        assert!(world.actions.contains(&Action::Settle { number, round: 1 }));
+        world.resolve(started.id, committed).unwrap();
+        assert!(world.actions.contains(&Action::Settle { number, round: 2 }));
+        world.unchanged(|world| drop(world.ask(Ask::Settled { number, round: 1 })));
+        assert!(!world.process(started.id).settled);
+        world.actions.clear();
+        world.ask(Ask::Opened);
+        assert!(world.actions.contains(&Action::Settle { number, round: 2 }));
+        world.ask(Ask::Settled { number, round: 2 });
+        assert!(world.process(started.id).settled);
+    }
+}
+
+/// The files of messages that an ERP did not want move while its process goes on.
+#[test]
+fn a_report_of_before_a_process_decided_settles_nothing() {
+    let mut world = World::new();
+    world.rules.attempts_max = 1;
+    world.sent("a", &["m1", "m2"]);
+    let started = world.started();
+    let number = started.id.number;
+    world.step(started.id, Step::Narrow(vec!["m2".parse().unwrap()])).unwrap();
+    assert_eq!(world.place("m1"), Some(Place::Error));
+    world.prepare(started.id, &[verdict("m2", Status::Processed)], &[]).unwrap();
+    world.step(started.id, Step::Commit).unwrap();
+    world.unchanged(|world| drop(world.ask(Ask::Settled { number, round: 0 })));
+    assert_eq!(world.phase(started.id), Phase::Cleanup);
 }
 
 #[test]
@@ -121,8 +160,8 @@ fn after_a_start_the_files_of_what_was_decided_are_driven_again() {
     });
     let moves: Vec<_> = moves.collect();
     assert_eq!(moves, [(Place::Messages, Place::Log), (Place::Prepared, Place::Messages)]);
-    assert!(world.actions.contains(&Action::Settle { number: started.id.number }));
-    world.ask(Ask::Settled { number: started.id.number });
+    assert!(world.actions.contains(&Action::Settle { number: started.id.number, round: 1 }));
+    world.ask(Ask::Settled { number: started.id.number, round: 1 });
     world.actions.clear();
     world.ask(Ask::Opened);
     assert!(world.actions.is_empty());
@@ -190,7 +229,7 @@ fn retention_forgets_what_is_over_and_never_what_waits_or_is_undecided() {
     world.sent("a", &["m1", "m2"]);
     let done = world.ready(&[("m1", Status::Processed), ("m2", Status::Incorrect)]);
     world.step(done.id, Step::Commit).unwrap();
-    world.ask(Ask::Settled { number: done.id.number });
+    world.ask(Ask::Settled { number: done.id.number, round: 1 });
     world.sent("a", &["m3"]);
     let unknown = world.ready(&[("m3", Status::Processed)]);
     world.expire();
@@ -216,7 +255,7 @@ fn what_a_process_still_moves_is_not_forgotten() {
     world.step(started.id, Step::Commit).unwrap();
     world.pass(Span::from_secs(91 * 86_400));
     world.unchanged(|world| assert_eq!(world.ask(Ask::Retain { many: 9 }), Reply::More(false)));
-    world.ask(Ask::Settled { number: started.id.number });
+    world.ask(Ask::Settled { number: started.id.number, round: 1 });
     world.ask(Ask::Retain { many: 9 });
     assert_eq!(world.place("m1"), None);
 }
@@ -241,7 +280,7 @@ fn more_than_is_kept_makes_room_by_what_is_over() {
     let verdicts = ["m1", "m2"].map(|name| verdict(name, Status::Processed));
     world.prepare(started.id, &verdicts, &[]).unwrap();
     world.step(started.id, Step::Commit).unwrap();
-    world.ask(Ask::Settled { number: started.id.number });
+    world.ask(Ask::Settled { number: started.id.number, round: 1 });
     world.sent("a", &["m3", "m4", "m5"]);
     assert!(matches!(world.post("a", &[message("m6")]), Err(Refusal::Full { .. })));
     world.ask(Ask::Retain { many: 10 });

@@ -49,7 +49,7 @@ pub(crate) fn sized(name: &str, bytes: usize) -> NewMessage {
 }
 
 pub(crate) fn reply(name: &str, to: &str) -> NewReply {
-    NewReply { to: id(to), message: message(name), notice: false }
+    NewReply { to: id(to), message: message(name) }
 }
 
 pub(crate) fn verdict(name: &str, status: Status) -> Verdict {
@@ -297,6 +297,17 @@ impl World {
         let logged = self.actions.iter().filter_map(what).collect();
         self.actions.clear();
         logged
+    }
+
+    /// The bodies of what was prepared for devices, in their order.
+    pub(crate) fn bodies(&self) -> Vec<String> {
+        let body = |change: &Change| match change {
+            Change::Accepted { message, body, .. } if message.place == Place::Prepared => {
+                Some(String::from_utf8(body.to_vec()).unwrap())
+            }
+            _ => None,
+        };
+        self.changes.iter().filter_map(body).collect()
     }
 
     pub(crate) fn unchanged(&mut self, during: impl FnOnce(&mut Self)) {

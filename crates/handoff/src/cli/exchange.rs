@@ -425,7 +425,7 @@ Examples:
         /// Its id
         device: String,
     },
-    /// What a device said of itself last
+    /// What a device said of itself last, since the server was started
     #[command(after_help = "\
 Examples:
   handoff exchange device log acme phone-1")]

@@ -28,12 +28,16 @@ pub(super) use self::operate::*;
 pub(super) use self::processes::*;
 pub(super) use self::views::*;
 
-use axum::extract::Path;
 use axum::extract::rejection::PathRejection;
+use axum::extract::{FromRequestParts, Path};
+use axum::http::request::Parts;
 use handoff_exchange::BadName;
 use handoff_types::Code;
+use serde::de::DeserializeOwned;
 
+use super::front::Door;
 use super::problem::Problem;
+use super::query::Query;
 
 /// Things of a page unless the client says otherwise, and at most.
 const PAGE: usize = 100;
@@ -46,6 +50,20 @@ const CONTROL_BYTES_MAX: usize = 64 << 10;
 fn path_text<T>(path: Result<Path<T>, PathRejection>) -> Result<T, Problem> {
     let Path(text) = path.map_err(|bad| Problem::new(Code::RequestMalformed, bad.body_text()))?;
     Ok(text)
+}
+
+/// What a path names, in a request that asks nothing besides.
+#[derive(Debug)]
+pub(super) struct Named<T>(T);
+
+impl<T: DeserializeOwned + Send> FromRequestParts<Door> for Named<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, door: &Door) -> Result<Self, Problem> {
+        let Ok(query) = Query::from_request_parts(parts, door).await;
+        query.known(&[])?;
+        path_text(Path::from_request_parts(parts, door).await).map(Self)
+    }
 }
 
 /// Something that is not there, or that the caller does not see: nobody learns which.

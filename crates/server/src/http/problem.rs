@@ -348,6 +348,7 @@ impl Problem {
             RoomError::Stream(refusal) => stream_code(&refusal),
             RoomError::Exchange(refusal) => exchange_code(&refusal),
             RoomError::FilesBehind(_) => Code::RoomBusy,
+            RoomError::FilesFull(_) => Code::DiskFull,
             RoomError::Quota { seconds, .. } => {
                 return Self { retry_after: Some(seconds), ..Self::new(Code::StreamsQuota, words) };
             }

@@ -17,12 +17,13 @@
 mod bells;
 mod device_logs;
 mod directory;
+mod effects;
 mod filer;
 mod lag;
+mod looking;
 mod looks;
 mod mailbox;
 mod reading;
-mod releases;
 mod task;
 mod tries;
 
@@ -32,7 +33,7 @@ use std::sync::atomic::Ordering;
 
 use handoff_exchange::{
     Admin, Ask, Begun, Cancelled, DatabaseNo, DeviceNo, Digest, MessageId, NewMessage, Outcome,
-    ProcessId, Receipt, Reply, Seq, Step, Wish,
+    ProcessId, Receipt, Refusal, Reply, Seq, Step, Wish,
 };
 use handoff_log::journal::Lost;
 use handoff_store_embedded::folders::{Compared, Filed};
@@ -47,7 +48,7 @@ pub(crate) use self::looks::{Figures, MessageView, ProcessView, Wanted};
 pub(crate) use self::mailbox::Done;
 use self::mailbox::{Question, Shared, is_new};
 use self::reading::{Read, Reading};
-pub use self::task::{Parts, Work};
+pub use self::task::Parts;
 use super::RoomError;
 use crate::clock::Clock;
 use crate::settings;
@@ -107,15 +108,26 @@ impl ExchangeRoom {
             tries: settings.activation_tries_max,
             addresses: settings.activation_addresses_max,
         };
-        if let Err(seconds) = self.shared.tries.take(from, bounds, self.clock.steady()) {
+        // A code that nobody has is wrong whatever the room says, and counts before it is asked: many
+        // at once are as many tries. One that somebody has counts only if it turns out to be wrong.
+        let known = self.directory(|known| known.device_by_code(&code).is_some());
+        let (tries, now) = (&self.shared.tries, self.clock.steady());
+        let may =
+            if known { tries.check(from, bounds, now) } else { tries.count(from, bounds, now) };
+        if let Err(seconds) = may {
             self.metrics.exchange().activation_refused();
             return Ok(Tried::TooMany(seconds));
         }
         let asked = self.ask(Ask::Activate { code, token }).await;
-        if !matches!(asked, Err(RoomError::Exchange(handoff_exchange::Refusal::WrongCode))) {
-            self.shared.tries.give_back(from);
-        } else {
+        let wrong = matches!(&asked, Err(RoomError::Exchange(Refusal::WrongCode)));
+        if wrong {
             self.metrics.exchange().activation_refused();
+        }
+        match (known, wrong) {
+            // It is told so in any case; how many more it may try is for the next one to hear.
+            (true, true) => drop(tries.count(from, bounds, now)),
+            (false, false) => tries.give_back(from),
+            _ => {}
         }
         match asked?.reply {
             Reply::Activated(device) => Ok(Tried::Right(device)),

@@ -101,6 +101,7 @@ impl Exchange {
             attempts_max: u16::try_from(self.max_attempts).unwrap_or(u16::MAX),
             by_created: self.order == ServeOrder::Created,
             in_order: self.ordering == Ordering::Producer,
+            notify_sender: self.notify_sender,
             retention: self.retention,
             messages_max: self.messages_max,
             queue_max: self.queue_max,

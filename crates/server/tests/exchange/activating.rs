@@ -2,7 +2,9 @@
 
 use handoff_types::Span;
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 
+use crate::http_client;
 use crate::world::{Phone, World, ids};
 
 async fn device(world: &World, phone: &Phone) -> crate::http_client::Answer {
@@ -76,6 +78,50 @@ async fn whoever_tries_codes_has_to_wait() {
     assert!((1..=60).contains(&seconds));
     let metrics = world.ask(None, "GET", "/metrics", &Value::Null).await;
     assert!(metrics.text().contains("handoff_exchange_activations_refused_total 6"));
+}
+
+/// Behind one address many devices may be made ready at the same time.
+#[tokio::test]
+async fn right_codes_that_come_at_once_are_no_wrong_tries() {
+    let world = World::start().await;
+    let mut codes = Vec::new();
+    for n in 0..12 {
+        let id = format!("phone-{n}");
+        let body = json!({"version": 1, "appSystem": "stock"});
+        world.put(&format!("devices/acme/{id}"), body).await;
+        codes.push(world.code("acme", &id).await);
+    }
+    let mut asked = JoinSet::new();
+    for code in codes {
+        let (address, body) = (world.address, json!({"version": 1, "code": code}).to_string());
+        asked.spawn(async move {
+            let headers = [("content-type", "application/json")];
+            let path = "/v1/exchange/device/activate";
+            http_client::ask(address, "POST", path, &headers, body).await
+        });
+    }
+    for answer in asked.join_all().await {
+        assert_eq!(answer.status, 200, "{}", answer.text());
+    }
+}
+
+/// Many at once are as many tries, whenever each is answered.
+#[tokio::test]
+async fn wrong_codes_that_come_at_once_count_each() {
+    let world = World::start().await;
+    let mut asked = JoinSet::new();
+    for n in 0..12 {
+        let body = json!({"version": 1, "code": format!("AAAAAA{}{}", n / 8 + 2, n % 8 + 2)});
+        let (address, body) = (world.address, body.to_string());
+        asked.spawn(async move {
+            let headers = [("content-type", "application/json")];
+            let path = "/v1/exchange/device/activate";
+            http_client::ask(address, "POST", path, &headers, body).await
+        });
+    }
+    let mut answers: Vec<u16> = asked.join_all().await.iter().map(|one| one.status).collect();
+    answers.sort_unstable();
+    assert_eq!(answers, [[403; 5].as_slice(), &[429; 7]].concat());
 }
 
 #[tokio::test]

@@ -11,10 +11,12 @@
 )]
 
 mod activating;
+mod cutting;
 mod fetching;
 #[path = "../http_client/mod.rs"]
 mod http_client;
 mod isolating;
+mod listing;
 mod posting;
 mod processing;
 mod refusing;

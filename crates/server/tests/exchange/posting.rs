@@ -185,6 +185,10 @@ async fn a_subsystem_without_a_route_goes_nowhere() {
     };
     let refused = world.post(&till, &message("m-1", json!(1))).await;
     assert_eq!((refused.status, refused.code().as_str()), (422, "exchange.no_route"));
+    let missing = world.admin("GET", "routes/acme/sales", Value::Null).await;
+    assert_eq!((missing.status, missing.detail().as_str()), (404, "there is no route acme/sales"));
+    let missing = world.admin("DELETE", "routes/acme/sales", Value::Null).await;
+    assert_eq!((missing.status, missing.detail().as_str()), (404, "there is no route acme/sales"));
     world.put("routes/acme/sales", json!({"version": 1, "database": "erp1"})).await;
     assert_eq!(world.post(&till, &message("m-1", json!(1))).await.status, 201);
 }

@@ -18,7 +18,7 @@ use handoff_log::disk::Disk;
 use handoff_log::journal::ReadError;
 use thiserror::Error;
 
-use super::files::{elsewhere, is_body, read};
+use super::files::{is_body, nearby, other_days, read};
 use super::known::Filed;
 use super::name::spot_dir;
 use super::orders::Desk;
@@ -124,15 +124,15 @@ impl Bodies {
             let moves = self.desk.moves.load(Ordering::Acquire);
             let mut damaged = None;
             let here = spot_dir(&filed.database, filed.spot);
-            // Where else it may be is looked up only if it is not where it belongs.
-            let mut dirs = vec![here.clone()].into_iter();
+            // Which other days there are is looked up only if it is nowhere else.
+            let mut dirs = [vec![here.clone()], nearby(filed)].concat().into_iter();
             let mut widened = false;
             loop {
                 let Some(dir) = dirs.next() else {
                     if std::mem::replace(&mut widened, true) {
                         break;
                     }
-                    dirs = elsewhere(&*self.disk, filed).map_err(failed(&here))?.into_iter();
+                    dirs = other_days(&*self.disk, filed).map_err(failed(&here))?.into_iter();
                     continue;
                 };
                 let path = format!("{dir}/{name}");

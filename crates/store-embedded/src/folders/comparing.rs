@@ -29,7 +29,7 @@ const AT_ONCE: usize = 512;
 const OFFERED_MAX: usize = 16;
 
 /// How many files that were not taken in are remembered.
-const REFUSED_MAX: usize = 1000;
+const REFUSED_MAX: usize = 10_000;
 
 const PLACES: [Place; 5] =
     [Place::Messages, Place::Prepared, Place::Log, Place::Unknown, Place::Error];
@@ -210,7 +210,7 @@ impl Folders {
             Ok(body) => {
                 self.files.set_aside(path, length)?;
                 let dir = spot_dir(&filed.database, filed.spot);
-                self.files.write(&dir, &filed.name.to_string(), &body, false)?;
+                self.files.replace(&dir, &filed.name.to_string(), &body)?;
                 self.unsynced = true;
             }
             Err(error) if error.is_lost() => {
@@ -336,13 +336,25 @@ impl Folders {
         database: &EntityId,
         name: FileName,
     ) {
-        if self.refused.remove(&path) {
+        if let Some(refused) = self.refused.get(&path).copied() {
             comparing.found.foreign(path.clone(), "could not be taken in as a message");
+            if !comparing.found.whole {
+                // Looks come often, and somebody is told of every refusal: only if it is another by now.
+                let now = comparing.check(&path, length(&*self.files.disk, &path)).flatten();
+                if now.is_none_or(|now| now == refused) {
+                    return;
+                }
+            }
+            self.refused.remove(&path);
         }
         while self.refused.len() > REFUSED_MAX {
             self.refused.pop_first();
         }
-        if self.offered.contains(&path) || self.offered.len() >= OFFERED_MAX {
+        if self.offered.contains_key(&path) {
+            return;
+        }
+        if self.offered.len() >= OFFERED_MAX {
+            comparing.found.left += 1;
             return;
         }
         let bytes_max = self.options.take_in_bytes_max;
@@ -352,7 +364,7 @@ impl Folders {
             comparing.found.foreign(path, "too large to be taken in as a message");
             return;
         }
-        self.offered.insert(path.clone());
+        self.offered.insert(path.clone(), length);
         let database = database.clone();
         self.reports.push(Report::TakeIn { path, database, name, content: content.into() });
     }

@@ -70,15 +70,25 @@ impl Files {
         }
     }
 
-    /// Writes a file under a name that nothing has, or in place of whatever has it. It is there as a
-    /// whole or not at all, until a crash.
-    pub(super) fn write(
-        &mut self,
-        dir: &str,
-        name: &str,
-        body: &[u8],
-        replace: bool,
-    ) -> io::Result<()> {
+    /// Writes a file under a name that nothing has.
+    ///
+    /// It has its name before it is whole: another name first would cost half as much again, and
+    /// nobody needs it. Until the next sync the body is read from the journal, and whatever a crash
+    /// leaves of the file is replaced, see [`crate::filing::Filing`].
+    pub(super) fn write(&mut self, dir: &str, name: &str, body: &[u8]) -> io::Result<()> {
+        let path = format!("{dir}/{name}");
+        let file = self.inside(dir, |disk| disk.open(&path, Open::Create))?;
+        let written = write_all_at(&*file, body, 0);
+        if written.is_err() {
+            // If that fails too, it is set aside as what it is: not the message.
+            drop(remove_if_there(&*self.disk, &path));
+        }
+        written
+    }
+
+    /// Writes a file in place of whatever has its name. It is there as a whole or not at all, until a
+    /// crash.
+    pub(super) fn replace(&mut self, dir: &str, name: &str, body: &[u8]) -> io::Result<()> {
         let (writing, path) = (format!("{dir}/.{name}"), format!("{dir}/{name}"));
         let file = self.inside(dir, |disk| match disk.open(&writing, Open::Create) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
@@ -87,10 +97,8 @@ impl Files {
             }
             other => other,
         })?;
-        let written = write_all_at(&*file, body, 0).and_then(|()| match replace {
-            true => self.disk.rename(&writing, &path),
-            false => self.disk.rename_new(&writing, &path),
-        });
+        let written =
+            write_all_at(&*file, body, 0).and_then(|()| self.disk.rename(&writing, &path));
         if written.is_err() {
             // What is left is removed when it is found.
             drop(remove_if_there(&*self.disk, &writing));
@@ -187,9 +195,8 @@ fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), NotFound | IsADirectory | InvalidInput)
 }
 
-/// The folders of a database in which a file may be, those where it is likely first, the one where it
-/// belongs left out.
-pub(super) fn elsewhere(disk: &dyn Disk, filed: &Filed) -> io::Result<Vec<String>> {
+/// The folders of a database in which a file is likely to be, the one where it belongs left out.
+pub(super) fn nearby(filed: &Filed) -> Vec<String> {
     let database = &filed.database;
     let here = spot_dir(database, filed.spot);
     let mut dirs = Vec::new();
@@ -199,14 +206,17 @@ pub(super) fn elsewhere(disk: &dyn Disk, filed: &Filed) -> io::Result<Vec<String
     for place in [Place::Log, Place::Error] {
         dirs.push(spot_dir(database, Spot { place, since: filed.spot.since }));
     }
-    for place in [Place::Log, Place::Error] {
-        for dir in days(disk, database, place)? {
-            if !dirs.contains(&dir) {
-                dirs.push(dir);
-            }
-        }
-    }
     dirs.retain(|dir| *dir != here);
+    dirs
+}
+
+/// The folders of other days, in which it may be as well. This lists two folders, so whatever else may
+/// have it is asked before.
+pub(super) fn other_days(disk: &dyn Disk, filed: &Filed) -> io::Result<Vec<String>> {
+    let (here, known) = (spot_dir(&filed.database, filed.spot), nearby(filed));
+    let mut dirs = days(disk, &filed.database, Place::Log)?;
+    dirs.extend(days(disk, &filed.database, Place::Error)?);
+    dirs.retain(|dir| *dir != here && !known.contains(dir));
     Ok(dirs)
 }
 

@@ -1,6 +1,6 @@
 //! What the folders are to do, from whoever has it done.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -64,8 +64,9 @@ pub(super) struct Desk {
 #[derive(Debug, Default)]
 pub(super) struct Inbox {
     pub(super) orders: VecDeque<Order>,
-    /// Processes that are to be settled when what they ordered is done.
-    pub(super) settle: BTreeSet<u64>,
+    /// Processes that are to be settled when what they ordered is done, and which of their decisions
+    /// that settles.
+    pub(super) settle: BTreeMap<u64, u8>,
     /// Processes of which an order was dropped.
     pub(super) dropped: BTreeSet<u64>,
     /// The folders are to be compared.
@@ -111,15 +112,17 @@ impl Orders {
                         was.spot = *from;
                         inbox.put(Order::Remove { was: Box::new(was), process: *process });
                     }
-                    inbox.settle.extend(*process);
                     true
                 }
                 Action::Move { seq, from, process, .. } => {
                     inbox.put(Order::Right { seq: *seq, from: Some(*from), process: *process });
-                    inbox.settle.extend(*process);
                     true
                 }
-                Action::Settle { number } => inbox.settle.insert(*number),
+                Action::Settle { number, round } => {
+                    let settled = inbox.settle.entry(*number).or_default();
+                    *settled = (*settled).max(*round);
+                    true
+                }
                 _ => false,
             };
         }

@@ -9,7 +9,12 @@ use super::FileName;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Report {
     /// The folders durably show what a process decided: `Ask::Settled`.
-    Settled(u64),
+    Settled {
+        /// The process.
+        process: u64,
+        /// Which of its decisions.
+        round: u8,
+    },
     /// A file of a process cannot be put where it belongs. It is tried again. Told once until the
     /// process is settled: `Ask::Stuck`.
     Stuck {
@@ -30,6 +35,8 @@ pub enum Report {
     Behind {
         /// Why.
         words: Box<str>,
+        /// Because there is no space.
+        full: bool,
     },
     /// Files can be written again.
     Recovered,
@@ -78,6 +85,8 @@ pub struct Compared {
     pub foreign: u64,
     /// The first of them.
     pub shown: Vec<Foreign>,
+    /// Files that somebody put into Messages and that are offered by a later look: many wait already.
+    pub left: u64,
     /// Files and folders that could not be looked at. All of it is compared again after a pause.
     pub failed: u64,
     /// Why the first of them could not.

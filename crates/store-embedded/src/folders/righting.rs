@@ -7,7 +7,8 @@
 //!  the message    the message        the one where it was is removed
 //!  the message    something else     that is set aside, the message moved
 //!  something else the message        that is set aside
-//!  nothing        nothing            looked for elsewhere; else written from the journal; else lost
+//!  nothing        nothing            looked for nearby; else written from the journal; else looked for in
+//!                                    folders of other days; else lost
 //! ```
 
 use std::collections::BTreeSet;
@@ -16,7 +17,7 @@ use std::io::{self, ErrorKind};
 use handoff_exchange::Spot;
 use handoff_log::disk::remove_if_there;
 
-use super::files::{Content, content, elsewhere, is_there};
+use super::files::{Content, content, is_there, nearby, other_days};
 use super::known::Filed;
 use super::name::{has_days, spot_dir};
 use super::{Folders, Report};
@@ -35,32 +36,40 @@ impl Folders {
         if is_there(&*self.files.disk, &format!("{here}/{name}"))? {
             return Ok(());
         }
-        for dir in elsewhere(&*self.files.disk, filed)? {
-            if self.move_here(&format!("{dir}/{name}"), filed)? {
-                return Ok(());
-            }
+        if self.move_from(nearby(filed), filed)? || self.restore(filed)? {
+            return Ok(());
         }
-        self.restore(filed)
+        if !self.move_from(other_days(&*self.files.disk, filed)?, filed)? {
+            let words = "it is in no folder and no longer in the journal";
+            let words = format!("the body of {here}/{name} is lost: {words}").into();
+            self.reports.push(Report::Damaged { seq: filed.name.seq, words });
+        }
+        Ok(())
     }
 
-    /// Writes a file from the journal. If the journal does not have the body either, it is lost.
-    fn restore(&mut self, filed: &Filed) -> io::Result<()> {
+    /// Moves a file to where it belongs from one of some folders. Gives whether it was there.
+    fn move_from(&mut self, dirs: Vec<String>, filed: &Filed) -> io::Result<bool> {
+        for dir in dirs {
+            if self.move_here(&format!("{dir}/{}", filed.name), filed)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Writes a file from the journal. Gives whether the journal has the body.
+    fn restore(&mut self, filed: &Filed) -> io::Result<bool> {
         let here = spot_dir(&filed.database, filed.spot);
         let name = filed.name.to_string();
         match self.bodies.in_journal(filed.name.seq) {
-            Ok(Some(body)) => match self.files.write(&here, &name, &body, false) {
-                Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+            Ok(Some(body)) => match self.files.write(&here, &name, &body) {
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(true),
                 other => {
                     self.unsynced = true;
-                    other
+                    other.map(|()| true)
                 }
             },
-            Ok(None) => {
-                let words = "it is in no folder and no longer in the journal";
-                let words = format!("the body of {here}/{name} is lost: {words}").into();
-                self.reports.push(Report::Damaged { seq: filed.name.seq, words });
-                Ok(())
-            }
+            Ok(None) => Ok(false),
             Err(error) => Err(io::Error::other(error)),
         }
     }
@@ -118,7 +127,11 @@ impl Folders {
                 }
             }
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                for dir in elsewhere(&*self.files.disk, was)? {
+                let mut dirs = nearby(was);
+                if has_days(was.spot.place) {
+                    dirs.extend(other_days(&*self.files.disk, was)?);
+                }
+                for dir in dirs {
                     remove_if_there(&*self.files.disk, &format!("{dir}/{name}"))?;
                 }
             }

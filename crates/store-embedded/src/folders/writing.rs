@@ -14,7 +14,7 @@ use handoff_types::{Position, Steady};
 use super::files::{Content, content};
 use super::known::{Filed, Known};
 use super::name::spot_dir;
-use super::{Folders, Report, WRITING_PAUSE_MAX, ask_messages};
+use super::{Folders, Report, WRITING_PAUSE_MAX, ask_messages, is_full};
 
 /// The bodies of the record that was read last.
 type Last = Option<(Position, Vec<Bytes>)>;
@@ -43,15 +43,21 @@ impl Folders {
                 && let Err(fault) =
                     self.file_one(moved, &filed, *sequence <= self.filing.unsure, &mut last)
             {
-                let full =
-                    matches!(fault.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded);
+                self.written(seq, Err(&fault), now);
+                let full = is_full(&fault);
                 failed.get_or_insert_with(|| {
-                    format!("file {} cannot be written: {fault}", filed.name)
+                    (format!("file {} cannot be written: {fault}", filed.name), full)
                 });
                 if full {
+                    // Nor can those that wait to be written.
+                    let waiting: Vec<Seq> = self.unwritten.keys().copied().collect();
+                    waiting.into_iter().for_each(|seq| self.written(seq, Err(&fault), now));
                     break;
                 }
-            } else if failed.is_some() {
+                continue;
+            }
+            self.written(seq, Ok(()), now);
+            if failed.is_some() {
                 self.filed.insert(seq);
             } else {
                 done += 1;
@@ -61,9 +67,9 @@ impl Folders {
         self.filing.shared.made(batch.through(done));
         self.unsynced |= done > 0;
         match failed {
-            Some(words) => {
+            Some((words, full)) => {
                 self.writing.failed(now, WRITING_PAUSE_MAX);
-                self.behind(&words);
+                self.behind(&words, full);
                 false
             }
             None => {
@@ -85,7 +91,11 @@ impl Folders {
         let Some(body) = self.body_of(moved, last)? else {
             return self.without_body(&dir, &name, filed);
         };
-        match self.files.write(&dir, &name, &body, unsure) {
+        let written = match unsure {
+            true => self.files.replace(&dir, &name, &body),
+            false => self.files.write(&dir, &name, &body),
+        };
+        match written {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             other => return other,
         }
@@ -97,7 +107,7 @@ impl Folders {
                 self.files.set_aside(&path, length)?;
                 let words = "another file was in the place of a message and was set aside";
                 self.reports.push(Report::Mended { path, words });
-                self.files.write(&dir, &name, &body, false)
+                self.files.write(&dir, &name, &body)
             }
         }
     }

@@ -77,7 +77,7 @@ pub(crate) fn message(name: &str) -> NewMessage {
 }
 
 pub(crate) fn reply(name: &str, to: &str) -> NewReply {
-    NewReply { to: to.parse().unwrap(), message: message(name), notice: false }
+    NewReply { to: to.parse().unwrap(), message: message(name) }
 }
 
 pub(crate) fn verdicts(statuses: &BTreeMap<MessageId, Status>) -> Vec<Verdict> {

@@ -112,7 +112,7 @@ impl Office {
             }
             for report in reports {
                 let ask = match report {
-                    Report::Settled(number) => Ask::Settled { number },
+                    Report::Settled { process, round } => Ask::Settled { number: process, round },
                     Report::Stuck { process, words } => Ask::Stuck { number: process, words },
                     Report::Damaged { seq, words } => Ask::Damaged { seq, words },
                     _ => continue,

@@ -140,13 +140,23 @@ fn a_new_file_in_messages_is_offered_taken_in_and_removed() {
     // Not twice while nobody has answered.
     world.compare().unwrap();
     assert_eq!(offered(&world).len(), 1);
-    // Refused: shown, and offered again.
+    // Refused: shown, and not offered by looks, which come often, while it is as it was.
     world.orders.not_taken_in(path);
     world.orders.look();
     world.work().unwrap();
     assert!(!last_compared(&world).whole);
     assert_eq!(last_compared(&world).shown[0].path, path);
-    assert_eq!(offered(&world), [expected.clone(), expected]);
+    assert_eq!(offered(&world).len(), 1);
+    // Somebody wrote on.
+    disk.overwrite(path, b"whatever it was".to_vec()).unwrap();
+    world.orders.look();
+    world.work().unwrap();
+    let changed = (path.to_owned(), mid("new"), "b".to_owned(), "whatever it was".into());
+    assert_eq!(offered(&world), [expected.clone(), changed.clone()]);
+    // Refused again: a comparison offers it as it is.
+    world.orders.not_taken_in(path);
+    world.compare().unwrap();
+    assert_eq!(offered(&world), [expected, changed.clone(), changed]);
     let (database, device) = (world.db(), world.no("b"));
     let reply = world.ask(Ask::TakeIn { database, device, message: message("new") }).unwrap();
     assert!(matches!(reply, Reply::Posted(_) | Reply::Done), "{reply:?}");
@@ -155,7 +165,33 @@ fn a_new_file_in_messages_is_offered_taken_in_and_removed() {
     world.check_folders("taken in");
     world.compare().unwrap();
     assert_eq!(last_compared(&world).foreign, 0);
-    assert_eq!(offered(&world).len(), 2);
+    assert_eq!(offered(&world).len(), 3);
+}
+
+#[test]
+fn many_new_files_are_offered_some_at_a_time_and_it_is_told_that_more_are_left() {
+    let (disk, mut world) = world();
+    world.post("a", "m1").unwrap();
+    world.work().unwrap();
+    for n in 0..20 {
+        let path = format!("exchange/db/Messages/0000000000000000-new-{n}_from_b_to_db.json");
+        disk.overwrite(&path, b"whatever".to_vec()).unwrap();
+    }
+    let mut paths = Vec::new();
+    for left in [4, 0] {
+        world.orders.look();
+        world.work().unwrap();
+        assert_eq!(last_compared(&world).left, left);
+        for report in std::mem::take(&mut world.reports) {
+            if let Report::TakeIn { path, .. } = report {
+                world.orders.not_taken_in(&path);
+                paths.push(path);
+            }
+        }
+    }
+    paths.sort();
+    paths.dedup();
+    assert_eq!(paths.len(), 20);
 }
 
 /// It was processed, forgotten, and its file should be gone: taken in, it would be processed again.

@@ -13,7 +13,7 @@ use crate::locked::Locked;
 use crate::world::{Direct, World, body, message};
 
 #[test]
-fn a_batch_costs_one_sync_however_many_files_it_has() {
+fn a_file_costs_one_open_and_one_write_and_a_batch_one_sync() {
     let counting = Counting::new(Arc::new(Memory::new()));
     let mut world = World::new(&(Arc::new(counting.clone()) as Arc<dyn Disk>));
     let device = world.no("a");
@@ -24,7 +24,8 @@ fn a_batch_costs_one_sync_however_many_files_it_has() {
     let before = counting.counts();
     world.work().unwrap();
     let after = counting.counts();
-    assert_eq!(after.renames - before.renames, 50);
+    assert_eq!((after.opens - before.opens, after.writes - before.writes), (50, 50));
+    assert_eq!((after.renames, after.removes), (before.renames, before.removes));
     assert_eq!(after.sync_alls - before.sync_alls, 1);
     assert_eq!((after.syncs, after.dir_syncs), (before.syncs, before.dir_syncs));
     // Nothing to do costs nothing.
@@ -70,12 +71,18 @@ fn a_body_that_is_not_durable_is_not_given() {
 #[test]
 fn a_message_that_was_processed_before_it_was_filed_is_filed_once() {
     let memory = Memory::new();
-    let mut world = World::new(&(Arc::new(memory.clone()) as Arc<dyn Disk>));
+    let counting = Counting::new(Arc::new(memory.clone()));
+    let mut world = World::new(&(Arc::new(counting.clone()) as Arc<dyn Disk>));
     world.post("a", "m1").unwrap();
     let process = world.begin().unwrap();
     world.prepare(process, &[("m1", Status::Processed)], &[("r1", "a")]).unwrap();
     world.step(process, Step::Commit).unwrap();
+    let before = counting.counts();
     world.work().unwrap();
+    let after = counting.counts();
+    // The journal writes too, but it opens nothing.
+    assert_eq!(after.opens - before.opens, 2);
+    assert_eq!((after.renames, after.removes), (before.renames, before.removes));
     world.check_folders("filed late");
     assert!(world.state().process_by_number(process.number).unwrap().settled);
     assert_eq!(memory.list("exchange/db").unwrap(), ["Log", "Messages"]);
@@ -84,12 +91,16 @@ fn a_message_that_was_processed_before_it_was_filed_is_filed_once() {
 #[test]
 fn what_was_rolled_back_before_it_was_filed_is_not_filed_at_all() {
     let memory = Memory::new();
-    let mut world = World::new(&(Arc::new(memory.clone()) as Arc<dyn Disk>));
+    let counting = Counting::new(Arc::new(memory.clone()));
+    let mut world = World::new(&(Arc::new(counting.clone()) as Arc<dyn Disk>));
     world.post("a", "m1").unwrap();
     let process = world.begin().unwrap();
     world.prepare(process, &[("m1", Status::Processed)], &[("r1", "a"), ("r2", "b")]).unwrap();
     world.step(process, Step::Rollback("no".into())).unwrap();
+    let before = counting.counts();
     world.work().unwrap();
+    let after = counting.counts();
+    assert_eq!((after.opens - before.opens, after.removes), (1, before.removes));
     assert_eq!(memory.list("exchange/db").unwrap(), ["Messages"]);
     world.check_folders("rolled back");
     assert_eq!(world.orders.behind().bodies, 0);
@@ -253,15 +264,16 @@ fn orders_beyond_what_is_kept_are_made_good_by_a_comparison() {
     let (database, process) = (world.db(), Some(77));
     let order = Action::Move { database, seq, from: spot, to: Some(spot), gone: None, process };
     let mut actions = vec![order; 70_000];
-    actions.push(Action::Settle { number: 77 });
+    actions.push(Action::Settle { number: 77, round: 1 });
     world.orders.take(world.host.state(), &actions);
     assert_eq!(world.orders.behind().orders, 65_536);
     world.work().unwrap();
     assert_eq!(world.orders.behind().orders, 0);
     let at = |is: fn(&Report) -> bool| world.reports.iter().position(is);
     let compared = at(|report| matches!(report, Report::Compared(compared) if compared.whole));
-    let settled = at(|report| *report == Report::Settled(77));
+    let settled = at(|report| *report == Report::Settled { process: 77, round: 1 });
     assert!(compared.is_some() && compared < settled, "{:?}", world.reports);
-    let many = world.reports.iter().filter(|report| **report == Report::Settled(77)).count();
+    let settled = world.reports.iter().filter(|one| matches!(one, Report::Settled { .. }));
+    let many = settled.count();
     assert_eq!(many, 1);
 }

@@ -221,11 +221,7 @@ impl World {
         replies: &[(&str, &str)],
     ) -> Alive<()> {
         let verdicts = verdicts.iter().map(|(name, status)| verdict(name, *status)).collect();
-        let reply = |(name, to): &(&str, &str)| NewReply {
-            to: id(to),
-            message: message(name),
-            notice: false,
-        };
+        let reply = |(name, to): &(&str, &str)| NewReply { to: id(to), message: message(name) };
         let messages = replies.iter().map(reply).collect();
         self.step(process, Step::Prepare { verdicts, messages, digest: 1 })
     }
@@ -248,7 +244,9 @@ impl World {
         let mut any = false;
         for report in self.folders.take_reports() {
             match &report {
-                Report::Settled(number) => drop(self.ask(Ask::Settled { number: *number })?),
+                Report::Settled { process, round } => {
+                    self.ask(Ask::Settled { number: *process, round: *round })?;
+                }
                 Report::Stuck { process, words } => {
                     let (number, words) = (*process, words.clone());
                     self.ask(Ask::Stuck { number, words })?;

@@ -42,9 +42,18 @@ impl Oracle {
         Expect { logs: undecided.map(note).collect(), ..Expect::default() }
     }
 
-    pub(super) fn settled(&mut self, case: &Case<'_>, number: u64) -> Result<Expect, Violation> {
+    /// The folders show what a process decided. What they say of an earlier decision is late.
+    pub(super) fn settled(
+        &mut self,
+        case: &Case<'_>,
+        number: u64,
+        round: u8,
+    ) -> Result<Expect, Violation> {
         is_answer(case.asked, case.reply, &Reply::Done)?;
         let mut expect = Expect::default();
+        if self.owed.get(&number) != Some(&round) {
+            return Ok(expect);
+        }
         let Some(process) = self.processes.get_mut(&number) else { return Ok(expect) };
         if process.settled || process.phase.is_live() {
             return Ok(expect);

@@ -113,7 +113,7 @@ impl Oracle {
                     }
                     of.extend(process);
                 }
-                Action::Settle { number } => drop(settles.insert(*number)),
+                Action::Settle { number, .. } => drop(settles.insert(*number)),
                 Action::Ring(device) => drop(rings.insert(*device)),
                 Action::Log(entry) => {
                     let process = entry.process.map(|id| id.number);
@@ -162,6 +162,20 @@ impl Oracle {
 }
 
 impl Oracle {
+    /// Every decision of a process is settled by a word of its own, and driven again by the same.
+    pub(super) fn owes(&mut self, actions: &[Action], expect: &Expect) -> Result<(), Violation> {
+        for action in actions {
+            let Action::Settle { number, round } = action else { continue };
+            let before = self.owed.insert(*number, *round);
+            let fits = if expect.drives { before == Some(*round) } else { before != Some(*round) };
+            if !fits {
+                let why = format!("process {number} is settled by {round}, as before: {before:?}");
+                return Err(Violation::Actions(why));
+            }
+        }
+        Ok(())
+    }
+
     /// Files are driven to where their messages are, for every process that is not settled.
     fn drives(
         &self,

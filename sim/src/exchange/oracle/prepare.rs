@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use handoff_exchange::{
-    DeviceNo, Happened, MessageId, NewReply, Phase, Place, Prepared, Process, Reply, Served,
-    Status, Verdict, Way,
+    DeviceNo, Happened, Message, MessageId, NewMessage, NewReply, Phase, Place, Prepared, Process,
+    Reply, Seq, Served, Status, Verdict, Way,
 };
+use handoff_types::Wall;
 
 use super::{Case, Expect, Letter, Oracle, Violation, is_answer, named, no_answer};
 
@@ -48,14 +49,19 @@ impl Oracle {
         let Some(database) = self.database(process.database).cloned() else {
             return Err(no_answer(case.asked, "the database is gone".to_owned()));
         };
-        for NewReply { to, message, notice } in replies {
+        for NewReply { to, message } in replies {
             let device = self.devices.get(&(database.company, to.clone())).cloned();
             let Some(device) = device else {
                 return Err(no_answer(case.asked, "the device is gone".to_owned()));
             };
-            let by = Some((process.id, *notice));
+            let by = Some((process.id, false));
             let seq = self.accept(case, Way::ToDevice, (&database, &device), message, by);
-            from_erp.push(Prepared { seq, notice: *notice });
+            from_erp.push(Prepared { seq, notice: false });
+        }
+        if case.rules.notify_sender {
+            for seq in self.notified(case, process, verdicts, &from_erp)? {
+                from_erp.push(Prepared { seq, notice: true });
+            }
         }
         let status =
             |id: MessageId| verdicts.iter().find(|one| one.message == id).map(|one| one.status);
@@ -70,6 +76,55 @@ impl Oracle {
             (known.deadline, known.lease) = (deadline, case.rules.ready_timeout);
         }
         Ok(expect)
+    }
+
+    /// Whoever sent what cannot be processed is told so, in the order of the messages, behind what
+    /// the ERP sends; unless as much waits for the device as may, or there is no room at all.
+    fn notified(
+        &mut self,
+        case: &Case<'_>,
+        process: &Process,
+        verdicts: &[Verdict],
+        replies: &[Prepared],
+    ) -> Result<Vec<Seq>, Violation> {
+        let Some(database) = self.database(process.database).cloned() else {
+            return Ok(Vec::new());
+        };
+        let mut notices: Vec<Seq> = Vec::new();
+        for one in &process.to_erp {
+            let Some(about) = self.letters.get(&one.seq).map(|letter| letter.is.clone()) else {
+                continue;
+            };
+            let said = verdicts.iter().find(|verdict| verdict.message == about.id);
+            let Some(verdict) = said.filter(|one| one.status == Status::Incorrect) else {
+                continue;
+            };
+            let to = self.devices.values().find(|device| device.no == about.device).cloned();
+            let Some(device) = to else { continue };
+            let is_coming = replies.iter().map(|reply| reply.seq).chain(notices.iter().copied());
+            let is_coming: BTreeSet<Seq> = is_coming.collect();
+            let waits = |seq: &Seq, is: &Message| {
+                let here = is.place == Place::Messages || is_coming.contains(seq);
+                here && is.way == Way::ToDevice && is.device == device.no
+            };
+            let waiting = self.letters.iter().filter(|(seq, letter)| waits(seq, &letter.is));
+            if waiting.count() as u64 >= case.rules.queue_max || self.is_full(case, 1) {
+                continue;
+            }
+            // What it is called is the room's choice, if nothing else of the database is.
+            let called = case.look.messages.get(&Seq(self.seq + 1)).map(|found| found.id);
+            let of_database = |is: &Message| is.way == Way::ToDevice && is.database == database.no;
+            let mut others = self.letters.values().map(|letter| &letter.is);
+            let Some(id) = called.filter(|id| !others.any(|is| of_database(is) && is.id == *id))
+            else {
+                let why = format!("the device of {} is told of it", about.id);
+                return Err(no_answer(case.asked, why));
+            };
+            let new = notice(id, verdict, case.now.wall);
+            let by = Some((process.id, true));
+            notices.push(self.accept(case, Way::ToDevice, (&database, &device), &new, by));
+        }
+        Ok(notices)
     }
 
     /// What does not fit a process that has begun.
@@ -133,5 +188,25 @@ impl Oracle {
             known.deadline = deadline;
         }
         Ok(Expect::default())
+    }
+}
+
+/// What a device is told: which message, and what the ERP says of it.
+fn notice(id: MessageId, verdict: &Verdict, now: Wall) -> NewMessage {
+    let words = verdict.error.as_deref().unwrap_or("the message could not be processed");
+    let words = words.replace('\\', "\\\\").replace('"', "\\\"");
+    let payload = match verdict.code {
+        Some(code) => format!("{{\"code\":{code},\"error\":\"{words}\"}}"),
+        None => format!("{{\"error\":\"{words}\"}}"),
+    };
+    let created = jiff::Timestamp::from_microsecond(now.0).unwrap_or_default();
+    NewMessage {
+        id,
+        kind: "ERROR".parse().ok(),
+        created: now,
+        created_text: created.to_string().into(),
+        reply_to: Some(verdict.message),
+        payload: payload.into(),
+        digest: 0,
     }
 }

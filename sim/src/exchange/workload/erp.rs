@@ -373,25 +373,25 @@ fn prepare(job: &Job, quarrels: u64, chance: &mut Chance<'_>) -> Step {
             0 => Status::Incorrect,
             _ => Status::Processed,
         };
-        let error = (status != Status::Processed).then(|| "lock conflict".into());
+        let words = dice.pick(&["lock conflict", r#"no "article""#]).filter(|_| !dice.one_in(4));
+        let error = words.filter(|_| status != Status::Processed).map(|words| (*words).into());
         let code = error.is_some().then_some(-913);
         verdicts.push(Verdict { message: *id, status, code, error });
-        let notice = status == Status::Incorrect && dice.one_in(2);
-        if notice || (status == Status::Processed && !dice.one_in(3)) {
+        if status == Status::Processed && !dice.one_in(3) {
             **made += 1;
             // Ids are each database's own: two of them may use the same.
             let own = if dice.one_in(6) { **made % 7 } else { **made };
             let name = format!("r-{own}");
             let bytes = usize::try_from(dice.below(50)).unwrap_or(0);
             let message = new_message(&name, *now, bytes, Some(*id), dice);
-            messages.push(NewReply { to: device.clone(), message, notice });
+            messages.push(NewReply { to: device.clone(), message });
         }
     }
     if dice.one_in(6) {
         **made += 1;
         let to = entity(dice.pick(&DEVICES).map_or("p1", |(_, id, _)| id));
         let message = new_message(&format!("r-{made}"), *now, 20, None, dice);
-        messages.push(NewReply { to, message, notice: false });
+        messages.push(NewReply { to, message });
     }
     match dice.below(24) {
         0 => drop(verdicts.pop()),
@@ -402,17 +402,14 @@ fn prepare(job: &Job, quarrels: u64, chance: &mut Chance<'_>) -> Step {
         }
         3 => {
             let message = new_message(&format!("r-{made}"), *now, 1, None, dice);
-            messages.push(NewReply { to: entity("nobody"), message, notice: false });
+            messages.push(NewReply { to: entity("nobody"), message });
         }
         4 => messages.extend(messages.first().cloned()),
         5 => {
             let message =
                 new_message(&format!("r-{}", dice.below(**made + 1)), *now, 1, None, dice);
-            messages.extend(messages.first().map(|one| one.to.clone()).map(|to| NewReply {
-                to,
-                message,
-                notice: false,
-            }));
+            let to = messages.first().map(|one| one.to.clone());
+            messages.extend(to.map(|to| NewReply { to, message }));
         }
         _ => {}
     }

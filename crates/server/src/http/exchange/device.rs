@@ -301,7 +301,8 @@ pub(in crate::http) async fn ack_messages(
     Ok(Json(AckedBody { version: V1, acked, again }))
 }
 
-/// Keeps what a device says of itself, in memory, for whoever looks.
+/// Keeps what a device says of itself, in memory, for whoever looks. A restart of the server forgets
+/// it: a device whose lines matter sends them as messages.
 #[utoipa::path(
     post, path = "/v1/exchange/device/log", operation_id = "postDeviceLog", tag = "exchange",
     request_body = DeviceLogBody,

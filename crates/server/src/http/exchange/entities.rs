@@ -4,9 +4,7 @@ mod databases;
 mod devices;
 mod routes;
 
-use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use handoff_exchange::{Admin, Company, EntityId, Subsystem};
 use handoff_house::ActKind;
@@ -17,8 +15,7 @@ pub(in crate::http) use self::databases::*;
 pub(in crate::http) use self::devices::*;
 pub(in crate::http) use self::routes::*;
 use super::access::Manager;
-use super::{PAGE, PAGE_MAX, bad_name, not_found, path_text};
-use crate::http::front::Door;
+use super::{Named, PAGE, PAGE_MAX, bad_name, not_found};
 use crate::http::json::{Json, V1};
 use crate::http::problem::Problem;
 use crate::http::query::{Parameters, Query};
@@ -164,11 +161,9 @@ impl Manager {
     responses((status = 200, description = "A page of them.", body = CompanyPage))
 )]
 pub(in crate::http) async fn list_companies(
-    State(door): State<Door>,
-    headers: HeaderMap,
+    manager: Manager,
     query: Query,
 ) -> Result<Json<CompanyPage>, Problem> {
-    let manager = Manager::admit(&door, &headers)?;
     let asked = query.known(&["after", "limit"])?;
     let all = manager.room.directory(|known| {
         let seen = known.companies().filter(|one| manager.sight.sees(one.id.as_str()));
@@ -185,14 +180,10 @@ pub(in crate::http) async fn list_companies(
     responses((status = 200, description = "The company.", body = OneCompany))
 )]
 pub(in crate::http) async fn show_company(
-    State(door): State<Door>,
-    path: Result<Path<String>, PathRejection>,
-    headers: HeaderMap,
-    query: Query,
+    manager: Manager,
+    Named(id): Named<String>,
 ) -> Result<Json<OneCompany>, Problem> {
-    let manager = Manager::admit(&door, &headers)?;
-    query.known(&[])?;
-    let company = manager.company(&path_text(path)?)?;
+    let company = manager.company(&id)?;
     Ok(Json(OneCompany { version: V1, company: (&company).into() }))
 }
 
@@ -208,12 +199,9 @@ pub(in crate::http) async fn show_company(
 )]
 pub(in crate::http) async fn put_company(
     manager: Manager,
-    path: Result<Path<String>, PathRejection>,
-    query: Query,
+    Named(text): Named<String>,
     Json(body): Json<NameBody>,
 ) -> Result<Response, Problem> {
-    query.known(&[])?;
-    let text = path_text(path)?;
     let id = text.parse::<EntityId>().map_err(bad_name)?;
     let id = manager.in_sight(id.as_str()).ok_or_else(|| not_found("company", &text))?;
     let new = manager.company(&text).is_err();
@@ -231,14 +219,10 @@ pub(in crate::http) async fn put_company(
     responses((status = 200, description = "It is gone.", body = DeletedBody))
 )]
 pub(in crate::http) async fn delete_company(
-    State(door): State<Door>,
-    path: Result<Path<String>, PathRejection>,
-    headers: HeaderMap,
-    query: Query,
+    manager: Manager,
+    Named(id): Named<String>,
 ) -> Result<Json<DeletedBody>, Problem> {
-    let manager = Manager::admit(&door, &headers)?;
-    query.known(&[])?;
-    let company = manager.company(&path_text(path)?)?;
+    let company = manager.company(&id)?;
     let what = format!("company {}", company.id);
     manager.remove(Admin::RemoveCompany(company.id), what).await
 }
@@ -253,11 +237,9 @@ pub(in crate::http) async fn delete_company(
     responses((status = 200, description = "A page of them.", body = SubsystemPage))
 )]
 pub(in crate::http) async fn list_subsystems(
-    State(door): State<Door>,
-    headers: HeaderMap,
+    manager: Manager,
     query: Query,
 ) -> Result<Json<SubsystemPage>, Problem> {
-    let manager = Manager::admit(&door, &headers)?;
     let asked = query.known(&["after", "limit"])?;
     let all = manager.room.directory(|known| {
         known.subsystems().map(|one| (one.id.to_string(), EntityBody::from(one))).collect()
@@ -281,14 +263,10 @@ fn subsystem(manager: &Manager, id: &str) -> Result<Subsystem, Problem> {
     responses((status = 200, description = "The subsystem.", body = OneSubsystem))
 )]
 pub(in crate::http) async fn show_subsystem(
-    State(door): State<Door>,
-    path: Result<Path<String>, PathRejection>,
-    headers: HeaderMap,
-    query: Query,
+    manager: Manager,
+    Named(id): Named<String>,
 ) -> Result<Json<OneSubsystem>, Problem> {
-    let manager = Manager::admit(&door, &headers)?;
-    query.known(&[])?;
-    let found = subsystem(&manager, &path_text(path)?)?;
+    let found = subsystem(&manager, &id)?;
     Ok(Json(OneSubsystem { version: V1, subsystem: (&found).into() }))
 }
 
@@ -304,13 +282,10 @@ pub(in crate::http) async fn show_subsystem(
 )]
 pub(in crate::http) async fn put_subsystem(
     manager: Manager,
-    path: Result<Path<String>, PathRejection>,
-    query: Query,
+    Named(text): Named<String>,
     Json(body): Json<NameBody>,
 ) -> Result<Response, Problem> {
     manager.expect_all()?;
-    query.known(&[])?;
-    let text = path_text(path)?;
     let id = text.parse::<EntityId>().map_err(bad_name)?;
     let new = subsystem(&manager, &text).is_err();
     let name = body.name.unwrap_or_else(|| text.clone()).into();
@@ -327,15 +302,11 @@ pub(in crate::http) async fn put_subsystem(
     responses((status = 200, description = "It is gone.", body = DeletedBody))
 )]
 pub(in crate::http) async fn delete_subsystem(
-    State(door): State<Door>,
-    path: Result<Path<String>, PathRejection>,
-    headers: HeaderMap,
-    query: Query,
+    manager: Manager,
+    Named(id): Named<String>,
 ) -> Result<Json<DeletedBody>, Problem> {
-    let manager = Manager::admit(&door, &headers)?;
     manager.expect_all()?;
-    query.known(&[])?;
-    let found = subsystem(&manager, &path_text(path)?)?;
+    let found = subsystem(&manager, &id)?;
     let what = format!("subsystem {}", found.id);
     manager.remove(Admin::RemoveSubsystem(found.id), what).await
 }

@@ -209,7 +209,7 @@ pub(super) fn prepared(body: &Bytes, database: &str, bounds: Bounds) -> Result<S
         digest.part(to.as_str().as_bytes());
         let message = message.read(body, bounds)?;
         digest.part(&message.digest.to_le_bytes());
-        replies.push(NewReply { to, message, notice: false });
+        replies.push(NewReply { to, message });
     }
     Ok(Step::Prepare { verdicts, messages: replies, digest: digest.end() })
 }

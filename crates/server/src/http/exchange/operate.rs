@@ -1,17 +1,14 @@
 //! What administrators do besides: put messages back, look at folders, figures and devices' logs.
 
-use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use handoff_exchange::Seq;
 use handoff_house::ActKind;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::Named;
 use super::access::Manager;
-use super::path_text;
-use crate::http::front::Door;
 use crate::http::json::{Json, V1};
 use crate::http::problem::Problem;
 use crate::http::query::Query;
@@ -122,6 +119,8 @@ pub(in crate::http) struct ExchangeStats {
     files_behind_secs: f64,
     /// Files cannot be written for the moment. It is tried again.
     files_stuck: bool,
+    /// `processes.json` cannot be written for the moment. Nothing depends on it, and it is tried again.
+    process_list_stuck: bool,
     foreign_files: u64,
     waiting_devices: u64,
 }
@@ -135,12 +134,10 @@ pub(in crate::http) struct ExchangeStats {
 )]
 pub(in crate::http) async fn requeue_messages(
     manager: Manager,
-    path: Result<Path<String>, PathRejection>,
-    query: Query,
+    Named(id): Named<String>,
     Json(body): Json<RequeueBody>,
 ) -> Result<Json<RequeuedBody>, Problem> {
-    query.known(&[])?;
-    let database = manager.database(&path_text(path)?)?;
+    let database = manager.database(&id)?;
     let messages = body.messages.into_iter().map(Seq).collect();
     let requeued = manager.room.requeue(database.no, messages).await;
     let requeued = requeued.map_err(|error| manager.refuse(error))?;
@@ -156,14 +153,10 @@ pub(in crate::http) async fn requeue_messages(
     responses((status = 202, description = "It is begun.", body = RescanBody))
 )]
 pub(in crate::http) async fn rescan_folders(
-    State(door): State<Door>,
-    path: Result<Path<String>, PathRejection>,
-    headers: HeaderMap,
-    query: Query,
+    manager: Manager,
+    Named(id): Named<String>,
 ) -> Result<Response, Problem> {
-    let manager = Manager::admit(&door, &headers)?;
-    query.known(&[])?;
-    manager.database(&path_text(path)?)?;
+    manager.database(&id)?;
     manager.room.rescan();
     Ok((StatusCode::ACCEPTED, Json(RescanBody { version: V1, status: "OK" })).into_response())
 }
@@ -175,14 +168,10 @@ pub(in crate::http) async fn rescan_folders(
     responses((status = 200, description = "Those that the last comparison named.", body = ForeignBody))
 )]
 pub(in crate::http) async fn list_foreign_files(
-    State(door): State<Door>,
-    path: Result<Path<String>, PathRejection>,
-    headers: HeaderMap,
-    query: Query,
+    manager: Manager,
+    Named(id): Named<String>,
 ) -> Result<Json<ForeignBody>, Problem> {
-    let manager = Manager::admit(&door, &headers)?;
-    query.known(&[])?;
-    let database = manager.database(&path_text(path)?)?;
+    let database = manager.database(&id)?;
     let Some(found) = manager.room.compared() else {
         return Ok(Json(ForeignBody {
             version: V1,
@@ -199,7 +188,7 @@ pub(in crate::http) async fn list_foreign_files(
     Ok(Json(ForeignBody { version: V1, files: files.collect(), more, compared: true }))
 }
 
-/// What a device said of itself, as far as it is kept.
+/// What a device said of itself since the server was started, the last of it.
 #[utoipa::path(
     get, path = "/v1/exchange/devices/{company}/{device}/log", operation_id = "showDeviceLog", tag = "exchange",
     params(
@@ -209,14 +198,9 @@ pub(in crate::http) async fn list_foreign_files(
     responses((status = 200, description = "Its lines.", body = DeviceLinesBody))
 )]
 pub(in crate::http) async fn show_device_log(
-    State(door): State<Door>,
-    path: Result<Path<(String, String)>, PathRejection>,
-    headers: HeaderMap,
-    query: Query,
+    manager: Manager,
+    Named((company, device)): Named<(String, String)>,
 ) -> Result<Json<DeviceLinesBody>, Problem> {
-    let manager = Manager::admit(&door, &headers)?;
-    query.known(&[])?;
-    let (company, device) = path_text(path)?;
     let (_, device) = manager.device(&company, &device)?;
     let lines = manager.room.device_log(device.no).into_iter();
     let entries = lines.map(|line| DeviceLine {
@@ -233,11 +217,9 @@ pub(in crate::http) async fn show_device_log(
     responses((status = 200, description = "Figures.", body = ExchangeStats))
 )]
 pub(in crate::http) async fn exchange_stats(
-    State(door): State<Door>,
-    headers: HeaderMap,
+    manager: Manager,
     query: Query,
 ) -> Result<Json<ExchangeStats>, Problem> {
-    let manager = Manager::admit(&door, &headers)?;
     manager.expect_all()?;
     query.known(&[])?;
     let stats = manager.room.stats().await.map_err(|error| manager.refuse(error))?;
@@ -264,6 +246,7 @@ pub(in crate::http) async fn exchange_stats(
         files_to_move: stats.to_move,
         files_behind_secs: std::time::Duration::from_micros(stats.behind_micros).as_secs_f64(),
         files_stuck: stats.stuck,
+        process_list_stuck: stats.list_stuck,
         foreign_files: stats.foreign,
         waiting_devices: stats.waiting,
     }))

@@ -11,7 +11,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::access::{ErpCaller, Manager};
-use super::{PAGE, PAGE_MAX, not_found, path_text};
+use super::{Named, PAGE, PAGE_MAX, not_found, path_text};
 use crate::http::front::Door;
 use crate::http::json::{Json, V1};
 use crate::http::problem::Problem;
@@ -342,12 +342,10 @@ pub(in crate::http) async fn list_in_doubt(
     responses((status = 200, description = "A page of them.", body = ProcessPage))
 )]
 pub(in crate::http) async fn list_processes(
-    State(door): State<Door>,
+    manager: Manager,
     path: Result<Path<String>, PathRejection>,
-    headers: HeaderMap,
     query: Query,
 ) -> Result<Json<ProcessPage>, Problem> {
-    let manager = Manager::admit(&door, &headers)?;
     let database = manager.database(&path_text(path)?)?;
     let asked = query.known(&["below", "limit"])?;
     let below = asked.one::<u64>("below", "the number of a process")?;
@@ -374,12 +372,10 @@ pub(in crate::http) async fn list_processes(
     responses((status = 200, description = "A page of them.", body = MessagePage))
 )]
 pub(in crate::http) async fn list_exchange_messages(
-    State(door): State<Door>,
+    manager: Manager,
     path: Result<Path<String>, PathRejection>,
-    headers: HeaderMap,
     query: Query,
 ) -> Result<Json<MessagePage>, Problem> {
-    let manager = Manager::admit(&door, &headers)?;
     let database = manager.database(&path_text(path)?)?;
     let asked = query.known(&["place", "direction", "device", "after", "limit"])?;
     let limit = asked.limit(PAGE, PAGE_MAX)?;
@@ -433,15 +429,10 @@ fn choice(name: &str, given: &str, words: &str) -> Problem {
     responses((status = 200, description = "The message.", body = OneMessage))
 )]
 pub(in crate::http) async fn show_exchange_message(
-    State(door): State<Door>,
-    path: Result<Path<(String, String)>, PathRejection>,
-    headers: HeaderMap,
-    query: Query,
+    manager: Manager,
+    Named((database, seq)): Named<(String, String)>,
 ) -> Result<Json<OneMessage>, Problem> {
-    let manager = Manager::admit(&door, &headers)?;
-    let (database, seq) = path_text(path)?;
     let database = manager.database(&database)?;
-    query.known(&[])?;
     let not_there = || not_found("message", &seq);
     let number = seq.parse::<u64>().map_err(|_| not_there())?;
     let found = manager.room.message(database.no, Seq(number)).await;
@@ -499,12 +490,10 @@ pub(in crate::http) async fn download_exchange_message(
     responses((status = 200, description = "A page of them.", body = LogPage))
 )]
 pub(in crate::http) async fn list_exchange_log(
-    State(door): State<Door>,
+    manager: Manager,
     path: Result<Path<String>, PathRejection>,
-    headers: HeaderMap,
     query: Query,
 ) -> Result<Json<LogPage>, Problem> {
-    let manager = Manager::admit(&door, &headers)?;
     let database = manager.database(&path_text(path)?)?;
     let asked = query.known(&["below", "limit", "what"])?;
     let below = asked.one::<u64>("below", "the number of an entry")?;

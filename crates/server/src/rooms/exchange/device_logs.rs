@@ -1,4 +1,8 @@
-//! What devices say of themselves. In memory only: it is for looking.
+//! What devices say of themselves: the last lines, for an administrator who looks into something.
+//!
+//! In memory only. No promise rests on it: what must arrive is a message, what the exchange did is in
+//! its own log, which is durable. A device talks as much as it likes, and its talk is not to compete
+//! with messages for the journal and the disk.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};

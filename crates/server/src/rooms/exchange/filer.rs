@@ -176,16 +176,20 @@ impl Work {
     fn report(&mut self) {
         for report in self.folders.take_reports() {
             match report {
-                Report::Settled(number) => self.tell(Ask::Settled { number }),
+                Report::Settled { process, round } => {
+                    self.tell(Ask::Settled { number: process, round });
+                }
                 Report::Stuck { process, words } => {
                     self.tell(Ask::Stuck { number: process, words });
                 }
                 Report::Damaged { seq, words } => self.tell(Ask::Damaged { seq, words }),
-                Report::Behind { words } => {
+                Report::Behind { words, full } => {
+                    self.shared.files_full.store(full, Ordering::Release);
                     self.shared.files_stuck.store(true, Ordering::Release);
                     warn!(%words, "files of messages cannot be written; it is tried again");
                 }
                 Report::Recovered => {
+                    self.shared.files_full.store(false, Ordering::Release);
                     self.shared.files_stuck.store(false, Ordering::Release);
                     info!("files of messages are written again");
                 }
@@ -210,6 +214,13 @@ impl Work {
                     let (messages, files) = (compared.messages, compared.files);
                     let (mended, foreign) = (compared.mended, compared.foreign);
                     debug!(messages, files, mended, foreign, "the folders were compared");
+                    let now = self.clock.steady();
+                    if !compared.whole {
+                        // It does not know what is elsewhere.
+                        self.shared.looking.done(compared.left > 0, now);
+                        continue;
+                    }
+                    self.shared.looking.compared(now);
                     *self.shared.compared() = Some(Arc::new(compared));
                 }
             }
@@ -224,16 +235,22 @@ impl Work {
     fn list(&mut self) {
         let (at, turn) = self.listed;
         let now = self.shared.turns.load(Ordering::Acquire);
-        if turn == now || (turn != u64::MAX && at.elapsed() < LIST_EVERY) {
+        let stuck = self.shared.list_stuck.load(Ordering::Acquire);
+        if (turn == now && !stuck) || (turn != u64::MAX && at.elapsed() < LIST_EVERY) {
             return;
         }
         let Some(text) = self.room.look(processes_json) else { return };
         self.listed = (Instant::now(), now);
-        if let Err(error) = self.folders.write_processes(&text) {
-            warn!(
+        let written = self.folders.write_processes(&text);
+        self.shared.list_stuck.store(written.is_err(), Ordering::Release);
+        match written {
+            Ok(()) if stuck => info!("the list of processes is written again"),
+            Ok(()) => {}
+            Err(error) if !stuck => warn!(
                 error = &error as &dyn std::error::Error,
-                "the list of processes was not written"
-            );
+                "the list of processes cannot be written; it is tried again"
+            ),
+            Err(_) => {}
         }
     }
 }

@@ -108,6 +108,8 @@ pub struct Stats {
     pub behind_micros: u64,
     /// Files cannot be written for the moment.
     pub stuck: bool,
+    /// The list of processes cannot be written for the moment.
+    pub list_stuck: bool,
     /// Files that are nobody's, as the last comparison found.
     pub foreign: u64,
     /// Devices that wait for messages.
@@ -325,6 +327,7 @@ impl ExchangeRoom {
         stats.to_move = behind.orders as u64;
         stats.behind_micros = self.shared.behind.load(std::sync::atomic::Ordering::Acquire);
         stats.stuck = self.shared.files_stuck.load(std::sync::atomic::Ordering::Acquire);
+        stats.list_stuck = self.shared.list_stuck.load(std::sync::atomic::Ordering::Acquire);
         stats.foreign = self.shared.compared().as_ref().map_or(0, |found| found.foreign);
         stats.waiting = self.waiting();
         Ok(stats)

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use handoff_exchange::{
-    Admin, Aggregate, Ask, DeviceNo, EntityId, Handed, Key, NewMessage, NewReply, Process, Reply,
-    State, Step, Verdict,
+    Admin, Aggregate, Ask, DeviceNo, EntityId, Handed, Key, NewMessage, Process, Reply, State,
+    Status, Step, Verdict,
 };
 use handoff_store_embedded::folders::{Compared, Filed, Orders};
 use handoff_types::Now;
@@ -15,6 +15,7 @@ use tokio::sync::{Notify, Semaphore, oneshot};
 use super::bells::Bells;
 use super::device_logs::DeviceLogs;
 use super::directory::Directory;
+use super::looking::Looking;
 use super::tries::Tries;
 use crate::rooms::RoomError;
 use crate::settings;
@@ -79,9 +80,8 @@ impl fmt::Debug for Question {
 pub(super) fn is_new(ask: &Ask) -> bool {
     match ask {
         Ask::Post { .. } | Ask::TakeIn { .. } => true,
-        Ask::Process { step: Step::Prepare { messages, .. }, .. } => {
-            messages.iter().any(|reply: &NewReply| !reply.notice)
-        }
+        // Verdicts alone bring nothing new, whoever is told of them.
+        Ask::Process { step: Step::Prepare { messages, .. }, .. } => !messages.is_empty(),
         Ask::Admin(admin) => matches!(
             admin,
             Admin::PutCompany { .. }
@@ -108,7 +108,11 @@ pub(super) fn weight(state: &State, ask: &Ask) -> usize {
             let step = match step {
                 Step::Prepare { verdicts, messages, .. } => {
                     let words = |one: &Verdict| one.error.as_deref().map_or(0, str::len);
-                    let said = verdicts.iter().map(|one| EACH + words(one).min(1024) * 2);
+                    // In the log and with the process, and in what a device may be told.
+                    let said = verdicts.iter().map(|one| match one.status {
+                        Status::Incorrect => 2 * EACH + words(one).min(1024) * 3,
+                        _ => EACH + words(one).min(1024) * 2,
+                    });
                     let bodies = messages.iter().map(|reply| one(&reply.message));
                     said.sum::<usize>() + bodies.sum::<usize>()
                 }
@@ -169,6 +173,12 @@ pub(super) struct Shared {
     compared: Mutex<Option<Arc<Compared>>>,
     /// Files cannot be written for the moment.
     pub(super) files_stuck: AtomicBool,
+    /// Because there is no space.
+    pub(super) files_full: AtomicBool,
+    /// The list of processes cannot be written for the moment.
+    pub(super) list_stuck: AtomicBool,
+    /// When the folders are looked at for files that people put there.
+    pub(super) looking: Looking,
     /// How far the folders are behind, in microseconds.
     pub(super) behind: AtomicU64,
     /// Grows whenever a process may be other than it was.
@@ -193,6 +203,9 @@ impl Shared {
             orders,
             compared: Mutex::default(),
             files_stuck: AtomicBool::new(false),
+            files_full: AtomicBool::new(false),
+            list_stuck: AtomicBool::new(false),
+            looking: Looking::default(),
             behind: AtomicU64::new(0),
             turns: AtomicU64::new(0),
             hurried: AtomicBool::new(false),

@@ -1,11 +1,9 @@
 //! The task that owns the room.
 
+mod again;
 mod chores;
-mod notices;
 mod taking_in;
 
-use std::collections::VecDeque;
-use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,27 +14,27 @@ use handoff_log::journal::{Purpose, Refused};
 use handoff_store_embedded::folders::{Folders, filed};
 use handoff_store_embedded::{Applied, Host};
 use handoff_types::{Now, Room as RoomName, Steady};
-use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use self::chores::Chores;
 use super::ExchangeRoom;
 use super::directory::{Directory, touched};
+use super::effects::{Effect, Then};
 use super::filer::Filer;
 use super::lag::Lag;
 use super::mailbox::{Asker, Done, MAILBOX_MAX, Question, Shared, Shown, is_new, weight};
 use super::reading::Reading;
-use super::releases::{Effect, Releases, Then};
 use crate::clock::Clock;
 use crate::dice::Dice;
 use crate::rooms::RoomError;
-use crate::runtime::{Checkpoints, Labour, Watermark};
+use crate::rooms::intake::{Intake, TAKEN_AT_ONCE};
+use crate::rooms::line::{BULK_BYTES, Line};
+use crate::rooms::releases::Releases;
+use crate::rooms::work::{Resumed, Work};
+use crate::runtime::{Checkpoints, Watermark};
 use crate::settings;
 use crate::telemetry::Metrics;
-
-/// Questions taken in one turn.
-const ASKS_AT_ONCE: usize = 256;
 
 /// Decisions released in one turn.
 const RELEASED_AT_ONCE: usize = 4096;
@@ -46,20 +44,6 @@ const WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// How long after the journal refused something that nobody asked for it is tried again.
 const REFUSED_PAUSE: Duration = Duration::from_millis(50);
-
-/// How long a question waits for the journal's queue when nothing of this room is in it.
-const BUSY_PAUSE: Duration = Duration::from_millis(1);
-
-/// How long new messages wait for space in the ring before they are refused.
-const FULL_MAX: Duration = Duration::from_secs(10);
-
-/// Questions that wait for the journal; above that what is new waits in its mailbox.
-const HELD_MAX: usize = 1024;
-
-/// A request to store so many bytes is bulk, and so much of it is on its way to the disk at once,
-/// about: whoever sends one small message waits for this much, however much others send.
-const BULK_BYTES: usize = 64 << 10;
-const BULK_AT_ONCE: usize = 2 << 20;
 
 /// What the room is made of.
 #[derive(Debug)]
@@ -82,60 +66,17 @@ pub struct Parts {
     pub metrics: Arc<Metrics>,
 }
 
-/// The room's task.
-#[derive(Debug)]
-pub struct Work {
-    task: Labour,
-    stop: CancellationToken,
-    resumed: Option<oneshot::Receiver<Infallible>>,
-}
-
-impl Work {
-    /// Waits until processes of before the start are taken care of and the room answers.
-    ///
-    /// # Cancel safety
-    /// It may be waited for again.
-    pub async fn resumed(&mut self) {
-        if let Some(resumed) = &mut self.resumed {
-            // Dropped at the other end, by a room that answers or by one that is gone, which shows
-            // elsewhere.
-            drop(resumed.await);
-            self.resumed = None;
-        }
-    }
-
-    /// Waits until the room has ended. Unless it was told to, that is a mistake of ours.
-    ///
-    /// # Cancel safety
-    /// It may be waited for again.
-    pub async fn ended(&mut self) {
-        self.task.ended().await;
-    }
-
-    /// Lets the room answer what it was asked and end. Its storage is given back.
-    ///
-    /// # Cancel safety
-    /// Dropped, the room ends all the same.
-    pub async fn stop(mut self) {
-        self.stop.cancel();
-        self.ended().await;
-    }
-}
-
 impl ExchangeRoom {
     /// Puts the room to work.
     ///
     /// # Errors
     /// When the system gives no thread for the files.
     pub fn start(parts: Parts) -> io::Result<(Self, Work)> {
-        let (asks, mailbox) = mpsc::channel(MAILBOX_MAX);
-        let (news, new) = mpsc::channel(MAILBOX_MAX);
+        let (asks, news, intake) = Intake::new(MAILBOX_MAX);
         let orders = parts.folders.orders();
         let reading = Reading::new(parts.folders.bodies(), parts.settings.reads_max);
         let directory = Directory::of(parts.host.state());
         let shared = Arc::new(Shared::new(parts.settings, directory, orders));
-        let (resumed, on_resumed) = oneshot::channel();
-        let stop = CancellationToken::new();
         let clock = parts.clock.clone();
         let filer = Filer::start(parts.folders, asks.clone(), Arc::clone(&shared), clock.clone())?;
         let room = Room {
@@ -150,22 +91,19 @@ impl ExchangeRoom {
             watermark: parts.watermark,
             metrics: Arc::clone(&parts.metrics),
             shared: Arc::clone(&shared),
-            mailbox,
-            news: new,
+            intake,
             releases: Releases::default(),
-            held: VecDeque::new(),
-            bulk: VecDeque::new(),
-            full_since: None,
-            full_max: FULL_MAX,
+            line: Line::default(),
             lag: Lag::new(clock.steady()),
-            checkpoint_at: None,
         };
-        let task = Labour::of(tokio::spawn(room.run(stop.clone(), resumed)));
-        let work = Work { task, stop, resumed: Some(on_resumed) };
+        let work = Work::start(|stop, resumed| room.run(stop, resumed));
         let metrics = parts.metrics;
         Ok((Self { mailbox: asks, news, shared, reading, clock, metrics }, work))
     }
 }
+
+/// A question that may change the state, and who asks.
+type Asked = (Box<Ask>, Option<Asker>);
 
 struct Room {
     /// What others read by, to be closed at the end.
@@ -179,39 +117,28 @@ struct Room {
     watermark: Arc<Watermark>,
     metrics: Arc<Metrics>,
     shared: Arc<Shared>,
-    mailbox: mpsc::Receiver<Question>,
-    /// What is new comes by a mailbox of its own, which is left alone while too much of it waits.
-    news: mpsc::Receiver<Question>,
-    releases: Releases,
-    /// Questions the journal had no room for. They are the next ones.
-    held: VecDeque<(Box<Ask>, Option<Asker>)>,
-    /// Large requests that wait until fewer of them are on their way to the disk.
-    bulk: VecDeque<(Box<Ask>, Option<Asker>)>,
-    /// Since when the ring has had no space for anything new.
-    full_since: Option<Instant>,
-    /// How long it may have been.
-    full_max: Duration,
+    intake: Intake<Question>,
+    releases: Releases<Effect>,
+    line: Line<Asked>,
     lag: Lag,
-    checkpoint_at: Option<Instant>,
     /// Behind everything that its thread may wait for: it is waited for when this is dropped.
     filer: Filer,
 }
 
 impl Room {
-    async fn run(mut self, stop: CancellationToken, resumed: oneshot::Sender<Infallible>) {
+    async fn run(mut self, stop: CancellationToken, resumed: Resumed) {
         tokio::select! {
             () = self.resume() => {}
             () = stop.cancelled() => {}
         }
         drop(resumed);
-        let mut asks = Vec::with_capacity(ASKS_AT_ONCE);
-        let mut new_asks = Vec::with_capacity(ASKS_AT_ONCE);
-        let (mut stopping, mut drained, mut news_drained) = (false, false, false);
+        let mut asks = Vec::with_capacity(2 * TAKEN_AT_ONCE);
+        let mut stopping = false;
         let mut alarm = std::pin::pin!(sleep(Duration::ZERO));
         loop {
             let wait = self.turn(stopping);
-            let waits = !self.held.is_empty() || !self.bulk.is_empty() || !self.releases.is_empty();
-            if drained && news_drained && !waits {
+            let waits = !self.line.is_empty() || !self.releases.is_empty();
+            if self.intake.is_over() && !waits {
                 break;
             }
             let busy = wait.is_zero();
@@ -219,40 +146,25 @@ impl Room {
                 alarm.as_mut().reset(Instant::now() + wait);
             }
             let takes = !self.releases.is_choked();
-            let takes_news = takes && self.held.len() + self.bulk.len() < HELD_MAX;
-            // Each of these can be dropped at any time: they take nothing, but `recv_many`, which
+            let takes_news = takes && self.line.has_room();
+            // Each of these can be dropped at any time: they take nothing, but what takes questions
             // takes only when it is done.
             tokio::select! {
                 biased;
                 () = self.releases.ready(), if !busy => {}
-                taken = self.mailbox.recv_many(&mut asks, ASKS_AT_ONCE), if takes && !drained => {
-                    drained = taken == 0;
-                    if takes_news {
-                        // So that whoever only looks, and looks all the time, keeps nobody out.
-                        let more = std::iter::from_fn(|| self.news.try_recv().ok());
-                        asks.extend(more.take(ASKS_AT_ONCE));
-                    }
-                    self.take_all(&mut asks);
-                }
-                taken = self.news.recv_many(&mut new_asks, ASKS_AT_ONCE),
-                    if takes_news && !news_drained =>
-                {
-                    news_drained = taken == 0;
-                    self.take_all(&mut new_asks);
-                }
+                () = self.intake.take(&mut asks, takes, takes_news) => self.take_all(&mut asks),
                 () = self.shared.bell.notified() => {
                     self.settings = self.shared.settings();
                     if self.shared.hurried.load(Ordering::Acquire) {
-                        self.full_max = Duration::ZERO;
+                        self.line.hurry();
                     }
                 }
                 () = stop.cancelled(), if !stopping => {
                     stopping = true;
                     // No checkpoint frees the ring from now on.
-                    self.full_max = Duration::ZERO;
+                    self.line.hurry();
                     self.filer.tell();
-                    self.mailbox.close();
-                    self.news.close();
+                    self.intake.close();
                 }
                 () = tokio::task::yield_now(), if busy => {}
                 () = &mut alarm, if !busy => {}
@@ -278,10 +190,10 @@ impl Room {
             // whoever writes them asks where they belong.
             let now = self.clock.now();
             let pause = self.checkpoint(now).min(REFUSED_PAUSE);
-            let takes = later.len() < ASKS_AT_ONCE;
+            let takes = later.len() < TAKEN_AT_ONCE;
             tokio::select! {
                 () = self.releases.ready() => {}
-                _ = self.mailbox.recv_many(&mut asks, ASKS_AT_ONCE), if takes => {}
+                () = self.intake.take(&mut asks, takes, false) => {}
                 () = sleep(pause) => {}
             }
             let (mut looks, rest): (Vec<_>, Vec<_>) =
@@ -303,19 +215,14 @@ impl Room {
         }
         let now = self.clock.now();
         self.measure(now.steady);
-        for (ask, to) in std::mem::take(&mut self.held) {
-            self.take_in_turn(ask, to, now);
+        for asked in self.line.take_held() {
+            self.take_in_turn(asked, now);
         }
-        while self.held.is_empty()
-            && self.releases.bulk() < BULK_AT_ONCE
-            && let Some((ask, to)) = self.bulk.pop_front()
-        {
-            let back = self.take(ask, to, now);
-            self.held.extend(back);
+        while let Some(asked) = self.line.take_bulk(self.releases.bulk()) {
+            let back = self.take(asked, now);
+            self.line.hold(back);
         }
-        if !self.held.is_empty() && (self.releases.is_empty() || self.full_since.is_some()) {
-            wait = wait.min(BUSY_PAUSE);
-        }
+        wait = wait.min(self.line.pause(self.releases.is_empty()).unwrap_or(WAIT_MAX));
         if stopping {
             return wait;
         }
@@ -327,7 +234,7 @@ impl Room {
     fn release(&mut self) -> bool {
         for _ in 0..RELEASED_AT_ONCE {
             let Some((effect, outcome)) = self.releases.next() else { return true };
-            let Effect { shown, actions, then, .. } = effect;
+            let Effect { shown, actions, then } = effect;
             if outcome.is_ok() {
                 self.shared.show(shown);
                 self.perform(&actions);
@@ -370,24 +277,18 @@ impl Room {
     /// Whether the folders are so far behind that nothing new is taken.
     fn check_files(&self) -> Result<(), RoomError> {
         let behind = Duration::from_micros(self.shared.behind.load(Ordering::Acquire));
-        match behind > self.settings.files_behind_max {
-            true => Err(RoomError::FilesBehind(behind.as_secs())),
-            false => Ok(()),
+        if behind <= self.settings.files_behind_max {
+            return Ok(());
+        }
+        match self.shared.files_full.load(Ordering::Acquire) {
+            true => Err(RoomError::FilesFull(behind.as_secs())),
+            false => Err(RoomError::FilesBehind(behind.as_secs())),
         }
     }
 
     /// Looks every turn whether a checkpoint is due, and goes on with one in its own time.
     fn checkpoint(&mut self, now: Now) -> Duration {
-        if let Some(left) =
-            self.checkpoint_at.map(|at| at.saturating_duration_since(Instant::now()))
-            && !left.is_zero()
-        {
-            return left;
-        }
-        let wait = self.checkpoints.step(&mut self.host, now).unwrap_or(WAIT_MAX);
-        let under_way = self.checkpoints.is_under_way();
-        self.checkpoint_at = under_way.then(|| Instant::now() + wait);
-        wait
+        self.checkpoints.turn(&mut self.host, now).unwrap_or(WAIT_MAX)
     }
 
     /// Takes questions in order. If the journal has no room for something new, what is new waits
@@ -397,7 +298,7 @@ impl Room {
         let _written_together = self.host.hold();
         for question in asks.drain(..) {
             match question {
-                Question::Do(ask, to) => self.take_in_turn(ask, to, now),
+                Question::Do(ask, to) => self.take_in_turn((ask, to), now),
                 Question::Look(look) => {
                     let tell = look(self.host.state(), now);
                     self.wait_for_all(Then::Tell(tell));
@@ -408,31 +309,24 @@ impl Room {
         }
     }
 
-    fn take_in_turn(&mut self, ask: Box<Ask>, to: Option<Asker>, now: Now) {
-        let lets_pass = !self.bulk.is_empty() || self.releases.bulk() >= BULK_AT_ONCE;
-        if !self.held.is_empty() && is_new(&ask) {
-            self.held.push_back((ask, to));
-        } else if lets_pass && is_new(&ask) && weight(self.host.state(), &ask) >= BULK_BYTES {
-            self.bulk.push_back((ask, to));
-        } else {
-            let back = self.take(ask, to, now);
-            self.held.extend(back);
+    fn take_in_turn(&mut self, asked: Asked, now: Now) {
+        let state = self.host.state();
+        let is_bulk = |(ask, _): &Asked| is_new(ask) && weight(state, ask) >= BULK_BYTES;
+        let on_the_way = self.releases.bulk();
+        let next = self.line.pass(asked, on_the_way, |(ask, _)| is_new(ask), is_bulk);
+        if let Some(asked) = next {
+            let back = self.take(asked, now);
+            self.line.hold(back);
         }
     }
 
     /// Takes a question, or gives it back if it has to wait.
-    fn take(
-        &mut self,
-        mut ask: Box<Ask>,
-        to: Option<Asker>,
-        now: Now,
-    ) -> Option<(Box<Ask>, Option<Asker>)> {
+    fn take(&mut self, (ask, to): Asked, now: Now) -> Option<Asked> {
         let new = is_new(&ask);
         if new && let Err(why) = self.watermark.check().and_then(|()| self.check_files()) {
             refuse(to, why);
             return None;
         }
-        self.add_notices(&mut ask, now);
         let bytes = weight(self.host.state(), &ask);
         let purpose = if new { Purpose::Accept } else { Purpose::Finish };
         let before = touched(self.host.state(), &ask);
@@ -440,7 +334,7 @@ impl Room {
         match self.apply(&command, bytes, purpose, now) {
             Ok(applied) => {
                 if new {
-                    self.full_since = None;
+                    self.line.accepted();
                 }
                 let after = touched(self.host.state(), &command.ask);
                 let changed = applied.sequence.is_some();
@@ -454,43 +348,26 @@ impl Room {
                 let answer = self.answer(applied.reply);
                 let then = to.map_or(Then::Nothing, |to| Then::Answer(to, answer));
                 let bulk = if new && bytes >= BULK_BYTES { bytes } else { 0 };
-                let effect = Effect { shown, actions: applied.actions, then, bulk };
-                self.releases.push(applied.ticket, effect);
+                let effect = Effect { shown, actions: applied.actions, then };
+                self.releases.push_bulk(applied.ticket, effect, bulk);
                 None
             }
-            Err(refused) => self.put_off(refused, Box::new(command.ask), to),
+            Err(refused) => self.put_off(refused, (Box::new(command.ask), to)),
         }
     }
 
     /// A question the journal had no room for: it waits, or whoever asked is told.
-    fn put_off(
-        &mut self,
-        refused: Refused,
-        ask: Box<Ask>,
-        to: Option<Asker>,
-    ) -> Option<(Box<Ask>, Option<Asker>)> {
-        match refused {
-            // Its own queue empties by itself, and soon.
-            Refused::Busy { .. } => Some((ask, to)),
-            // What is written is on its way to files, and the ring has space again when it is
-            // there. If that takes long, whoever waits is told.
-            Refused::Full { .. } if self.may_wait_for_space() => Some((ask, to)),
-            // Nobody who could ask again.
-            _ if to.is_none() && !self.full_max.is_zero() => {
-                self.chores.again(ask);
-                None
-            }
-            refused => {
-                refuse(to, refused.into());
-                None
-            }
+    fn put_off(&mut self, refused: Refused, (ask, to): Asked) -> Option<Asked> {
+        if self.line.may_wait(&refused) {
+            return Some((ask, to));
         }
-    }
-
-    /// Whether the ring has been full for so short a time that nobody need know.
-    fn may_wait_for_space(&mut self) -> bool {
-        let now = Instant::now();
-        now.saturating_duration_since(*self.full_since.get_or_insert(now)) < self.full_max
+        // Nobody who could ask again.
+        if to.is_none() && !self.line.is_hurried() {
+            self.chores.again.put(self.host.state(), *ask);
+        } else {
+            refuse(to, refused.into());
+        }
+        None
     }
 
     /// The answer, and what it takes to read the bodies it speaks of.
@@ -510,7 +387,7 @@ impl Room {
     /// Something waits for everything that was decided so far.
     fn wait_for_all(&mut self, then: Then) {
         let ticket = self.host.journal().barrier(RoomName::Exchange);
-        let effect = Effect { shown: Vec::new(), actions: Vec::new(), then, bulk: 0 };
+        let effect = Effect { shown: Vec::new(), actions: Vec::new(), then };
         self.releases.push(ticket, effect);
     }
 

@@ -1,8 +1,6 @@
 //! Databases.
 
-use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use handoff_exchange::{Admin, Database, EntityId};
 use handoff_house::ActKind;
@@ -12,10 +10,9 @@ use utoipa::ToSchema;
 use super::super::access::{DATABASE_PREFIX, Manager};
 use super::super::device::no_chance;
 use super::super::views::ProcessBody;
-use super::super::{bad_name, path_text};
+use super::super::{Named, bad_name};
 use super::{DeletedBody, bodies, page, status};
 use crate::auth::text::{digest, draw_secret};
-use crate::http::front::Door;
 use crate::http::json::{Json, V1};
 use crate::http::problem::Problem;
 use crate::http::query::Query;
@@ -130,11 +127,9 @@ fn database_body(known: &Directory, database: &Database) -> DatabaseBody {
     responses((status = 200, description = "A page of them.", body = DatabasePage))
 )]
 pub(in crate::http) async fn list_databases(
-    State(door): State<Door>,
-    headers: HeaderMap,
+    manager: Manager,
     query: Query,
 ) -> Result<Json<DatabasePage>, Problem> {
-    let manager = Manager::admit(&door, &headers)?;
     let asked = query.known(&["company", "after", "limit"])?;
     let of = manager.wanted(&asked)?;
     let all = manager.room.directory(|known| {
@@ -156,14 +151,10 @@ pub(in crate::http) async fn list_databases(
     responses((status = 200, description = "The database.", body = OneDatabase))
 )]
 pub(in crate::http) async fn show_database(
-    State(door): State<Door>,
-    path: Result<Path<String>, PathRejection>,
-    headers: HeaderMap,
-    query: Query,
+    manager: Manager,
+    Named(id): Named<String>,
 ) -> Result<Json<OneDatabase>, Problem> {
-    let manager = Manager::admit(&door, &headers)?;
-    query.known(&[])?;
-    let database = manager.database(&path_text(path)?)?;
+    let database = manager.database(&id)?;
     let figures = manager.room.figures(database.no).await;
     let Figures { counts, live, unknown } = figures.map_err(|error| manager.refuse(error))?;
     let mut body = manager.room.directory(|known| database_body(known, &database));
@@ -192,12 +183,9 @@ pub(in crate::http) async fn show_database(
 )]
 pub(in crate::http) async fn put_database(
     manager: Manager,
-    path: Result<Path<String>, PathRejection>,
-    query: Query,
+    Named(text): Named<String>,
     Json(body): Json<NewDatabase>,
 ) -> Result<Response, Problem> {
-    query.known(&[])?;
-    let text = path_text(path)?;
     let id = text.parse::<EntityId>().map_err(bad_name)?;
     let company = manager.company(&body.company)?.id;
     let new = manager.database(&text).is_err();
@@ -215,14 +203,10 @@ pub(in crate::http) async fn put_database(
     responses((status = 200, description = "It is gone.", body = DeletedBody))
 )]
 pub(in crate::http) async fn delete_database(
-    State(door): State<Door>,
-    path: Result<Path<String>, PathRejection>,
-    headers: HeaderMap,
-    query: Query,
+    manager: Manager,
+    Named(id): Named<String>,
 ) -> Result<Json<DeletedBody>, Problem> {
-    let manager = Manager::admit(&door, &headers)?;
-    query.known(&[])?;
-    let database = manager.database(&path_text(path)?)?;
+    let database = manager.database(&id)?;
     let what = format!("database {}", database.id);
     manager.remove(Admin::RemoveDatabase(database.id), what).await
 }
@@ -234,14 +218,10 @@ pub(in crate::http) async fn delete_database(
     responses((status = 201, description = "The token, shown once.", body = TokenBody))
 )]
 pub(in crate::http) async fn create_database_token(
-    State(door): State<Door>,
-    path: Result<Path<String>, PathRejection>,
-    headers: HeaderMap,
-    query: Query,
+    manager: Manager,
+    Named(id): Named<String>,
 ) -> Result<Response, Problem> {
-    let manager = Manager::admit(&door, &headers)?;
-    query.known(&[])?;
-    let database = manager.database(&path_text(path)?)?;
+    let database = manager.database(&id)?;
     let token = draw_secret(DATABASE_PREFIX).map_err(no_chance)?;
     let admin = Admin::DatabaseToken { id: database.id.clone(), token: digest(token.as_bytes()) };
     manager.put(admin).await?;

@@ -1,8 +1,6 @@
 //! Devices.
 
-use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use handoff_exchange::{Admin, Device, EntityId};
 use handoff_house::ActKind;
@@ -11,10 +9,9 @@ use utoipa::ToSchema;
 
 use super::super::access::Manager;
 use super::super::device::{code_digest, no_chance};
-use super::super::{bad_name, path_text};
+use super::super::{Named, bad_name};
 use super::{DeletedBody, bodies, page, status, subsystem};
 use crate::auth::text::draw_code;
-use crate::http::front::Door;
 use crate::http::json::{Json, V1};
 use crate::http::problem::Problem;
 use crate::http::query::Query;
@@ -100,11 +97,9 @@ fn device_body(known: &Directory, device: &Device) -> DeviceBody {
     responses((status = 200, description = "A page of them.", body = DevicePage))
 )]
 pub(in crate::http) async fn list_devices(
-    State(door): State<Door>,
-    headers: HeaderMap,
+    manager: Manager,
     query: Query,
 ) -> Result<Json<DevicePage>, Problem> {
-    let manager = Manager::admit(&door, &headers)?;
     let asked = query.known(&["company", "after", "limit"])?;
     let of = manager.wanted(&asked)?;
     let all: Vec<(String, handoff_exchange::DeviceNo)> = manager.room.directory(|known| {
@@ -126,8 +121,6 @@ pub(in crate::http) async fn list_devices(
     Ok(Json(DevicePage { version: V1, devices, next }))
 }
 
-type DevicePath = Result<Path<(String, String)>, PathRejection>;
-
 async fn one_device(manager: &Manager, company: &str, id: &str) -> Result<OneDevice, Problem> {
     let (_, found) = manager.device(company, id)?;
     let counts = manager.room.device_counts(found.no).await;
@@ -147,14 +140,9 @@ async fn one_device(manager: &Manager, company: &str, id: &str) -> Result<OneDev
     responses((status = 200, description = "The device.", body = OneDevice))
 )]
 pub(in crate::http) async fn show_device(
-    State(door): State<Door>,
-    path: DevicePath,
-    headers: HeaderMap,
-    query: Query,
+    manager: Manager,
+    Named((company, device)): Named<(String, String)>,
 ) -> Result<Json<OneDevice>, Problem> {
-    let manager = Manager::admit(&door, &headers)?;
-    query.known(&[])?;
-    let (company, device) = path_text(path)?;
     one_device(&manager, &company, &device).await.map(Json)
 }
 
@@ -173,12 +161,9 @@ pub(in crate::http) async fn show_device(
 )]
 pub(in crate::http) async fn put_device(
     manager: Manager,
-    path: DevicePath,
-    query: Query,
+    Named((of, text)): Named<(String, String)>,
     Json(body): Json<NewDevice>,
 ) -> Result<Response, Problem> {
-    query.known(&[])?;
-    let (of, text) = path_text(path)?;
     let company = manager.company(&of)?.id;
     let id = text.parse::<EntityId>().map_err(bad_name)?;
     let new = manager.device(&of, &text).is_err();
@@ -199,14 +184,9 @@ pub(in crate::http) async fn put_device(
     responses((status = 200, description = "It is gone.", body = DeletedBody))
 )]
 pub(in crate::http) async fn delete_device(
-    State(door): State<Door>,
-    path: DevicePath,
-    headers: HeaderMap,
-    query: Query,
+    manager: Manager,
+    Named((company, device)): Named<(String, String)>,
 ) -> Result<Json<DeletedBody>, Problem> {
-    let manager = Manager::admit(&door, &headers)?;
-    query.known(&[])?;
-    let (company, device) = path_text(path)?;
     let (company, device) = manager.device(&company, &device)?;
     let what = format!("device {}/{}", company.id, device.id);
     manager.remove(Admin::RemoveDevice { company: company.id, id: device.id }, what).await
@@ -222,14 +202,9 @@ pub(in crate::http) async fn delete_device(
     responses((status = 201, description = "The code, shown once.", body = CodeBody))
 )]
 pub(in crate::http) async fn create_device_code(
-    State(door): State<Door>,
-    path: DevicePath,
-    headers: HeaderMap,
-    query: Query,
+    manager: Manager,
+    Named((company, device)): Named<(String, String)>,
 ) -> Result<Response, Problem> {
-    let manager = Manager::admit(&door, &headers)?;
-    query.known(&[])?;
-    let (company, device) = path_text(path)?;
     let (company, device) = manager.device(&company, &device)?;
     let code = draw_code().map_err(no_chance)?;
     let expires = manager.room.wall() + manager.room.settings().activation;
@@ -252,12 +227,10 @@ pub(in crate::http) async fn create_device_code(
     responses((status = 200, description = "The device as it is now.", body = OneDevice))
 )]
 pub(in crate::http) async fn block_device(
-    State(door): State<Door>,
-    path: DevicePath,
-    headers: HeaderMap,
-    query: Query,
+    manager: Manager,
+    Named((company, device)): Named<(String, String)>,
 ) -> Result<Json<OneDevice>, Problem> {
-    set_blocked(&door, path, &headers, &query, true).await
+    set_blocked(&manager, (&company, &device), true).await
 }
 
 /// Lets a device in again.
@@ -270,28 +243,21 @@ pub(in crate::http) async fn block_device(
     responses((status = 200, description = "The device as it is now.", body = OneDevice))
 )]
 pub(in crate::http) async fn unblock_device(
-    State(door): State<Door>,
-    path: DevicePath,
-    headers: HeaderMap,
-    query: Query,
+    manager: Manager,
+    Named((company, device)): Named<(String, String)>,
 ) -> Result<Json<OneDevice>, Problem> {
-    set_blocked(&door, path, &headers, &query, false).await
+    set_blocked(&manager, (&company, &device), false).await
 }
 
 async fn set_blocked(
-    door: &Door,
-    path: DevicePath,
-    headers: &HeaderMap,
-    query: &Query,
+    manager: &Manager,
+    (of, text): (&str, &str),
     blocked: bool,
 ) -> Result<Json<OneDevice>, Problem> {
-    let manager = Manager::admit(door, headers)?;
-    query.known(&[])?;
-    let (of, text) = path_text(path)?;
-    let (company, device) = manager.device(&of, &text)?;
+    let (company, device) = manager.device(of, text)?;
     let what = if blocked { "locked out" } else { "let in again" };
     let words = format!("exchange device {}/{} {what}", company.id, device.id);
     manager.put(Admin::BlockDevice { company: company.id, id: device.id, blocked }).await?;
     manager.note(ActKind::Altered, &words).await;
-    one_device(&manager, &of, &text).await.map(Json)
+    one_device(manager, of, text).await.map(Json)
 }

@@ -1,8 +1,5 @@
 //! Routes.
 
-use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, State};
-use axum::http::HeaderMap;
 use axum::response::{IntoResponse as _, Response};
 use handoff_exchange::{Admin, Route};
 use handoff_house::ActKind;
@@ -10,9 +7,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::super::access::Manager;
-use super::super::{not_found, path_text};
+use super::super::{Named, not_found};
 use super::{DeletedBody, bodies, page, status, subsystem};
-use crate::http::front::Door;
 use crate::http::json::{Json, V1};
 use crate::http::problem::Problem;
 use crate::http::query::Query;
@@ -60,11 +56,9 @@ fn route_body(known: &Directory, route: &Route) -> Option<RouteBody> {
     responses((status = 200, description = "A page of them.", body = RoutePage))
 )]
 pub(in crate::http) async fn list_routes(
-    State(door): State<Door>,
-    headers: HeaderMap,
+    manager: Manager,
     query: Query,
 ) -> Result<Json<RoutePage>, Problem> {
-    let manager = Manager::admit(&door, &headers)?;
     let asked = query.known(&["company", "after", "limit"])?;
     let of = manager.wanted(&asked)?;
     let all = manager.room.directory(|known| {
@@ -87,10 +81,8 @@ fn route(manager: &Manager, of: &str, text: &str) -> Result<RouteBody, Problem> 
         let (company, subsystem) = (company.no, subsystem.no);
         route_body(known, &Route { company, subsystem, database })
     });
-    found.ok_or_else(|| not_found("route", text))
+    found.ok_or_else(|| not_found("route", &format!("{of}/{text}")))
 }
-
-type RoutePath = Result<Path<(String, String)>, PathRejection>;
 
 /// Where the messages of a company's subsystem go.
 #[utoipa::path(
@@ -102,14 +94,9 @@ type RoutePath = Result<Path<(String, String)>, PathRejection>;
     responses((status = 200, description = "The route.", body = OneRoute))
 )]
 pub(in crate::http) async fn show_route(
-    State(door): State<Door>,
-    path: RoutePath,
-    headers: HeaderMap,
-    query: Query,
+    manager: Manager,
+    Named((company, subsystem)): Named<(String, String)>,
 ) -> Result<Json<OneRoute>, Problem> {
-    let manager = Manager::admit(&door, &headers)?;
-    query.known(&[])?;
-    let (company, subsystem) = path_text(path)?;
     let route = route(&manager, &company, &subsystem)?;
     Ok(Json(OneRoute { version: V1, route }))
 }
@@ -130,12 +117,9 @@ pub(in crate::http) async fn show_route(
 )]
 pub(in crate::http) async fn put_route(
     manager: Manager,
-    path: RoutePath,
-    query: Query,
+    Named((of, text)): Named<(String, String)>,
     Json(body): Json<NewRoute>,
 ) -> Result<Response, Problem> {
-    query.known(&[])?;
-    let (of, text) = path_text(path)?;
     let company = manager.company(&of)?.id;
     let found = subsystem(&manager, &text)?.id;
     let database = manager.database(&body.database)?.id;
@@ -157,14 +141,9 @@ pub(in crate::http) async fn put_route(
     responses((status = 200, description = "It is gone.", body = DeletedBody))
 )]
 pub(in crate::http) async fn delete_route(
-    State(door): State<Door>,
-    path: RoutePath,
-    headers: HeaderMap,
-    query: Query,
+    manager: Manager,
+    Named((of, text)): Named<(String, String)>,
 ) -> Result<Json<DeletedBody>, Problem> {
-    let manager = Manager::admit(&door, &headers)?;
-    query.known(&[])?;
-    let (of, text) = path_text(path)?;
     let company = manager.company(&of)?.id;
     let found = subsystem(&manager, &text)?.id;
     let what = format!("route {company}/{found}");

@@ -1,6 +1,5 @@
 //! What the room does unasked: time, retention, reminders, and what people should read.
 
-use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -9,6 +8,7 @@ use handoff_types::{Now, Span, Steady};
 use tokio::time::Instant;
 use tracing::{info, warn};
 
+use super::again::Again;
 use super::{REFUSED_PAUSE, Room, WAIT_MAX};
 use crate::telemetry::{
     ExchangeMetrics, ExchangeOutcome, ExchangeStep, MessageOutcome, MessageWay,
@@ -25,9 +25,6 @@ const REMIND_EVERY: Span = Span::from_secs(86_400);
 /// How often the folders are compared with the state.
 const COMPARE_EVERY: Span = Span::from_secs(600);
 
-/// Questions of our own that the journal refused. They are few: one a process, one a damaged body.
-const AGAIN_MAX: usize = 10_000;
-
 /// When what is due.
 #[derive(Debug)]
 pub(super) struct Chores {
@@ -36,7 +33,8 @@ pub(super) struct Chores {
     retain_at: Instant,
     remind_at: Steady,
     compare_at: Steady,
-    again: VecDeque<Box<Ask>>,
+    /// What nobody else would ask again.
+    pub(super) again: Again,
     is_refused: bool,
 }
 
@@ -47,15 +45,8 @@ impl Chores {
             retain_at: Instant::now(),
             remind_at: now + REMIND_EVERY,
             compare_at: now + COMPARE_EVERY,
-            again: VecDeque::new(),
+            again: Again::default(),
             is_refused: false,
-        }
-    }
-
-    /// Something that nobody else would ask again.
-    pub(super) fn again(&mut self, ask: Box<Ask>) {
-        if self.again.len() < AGAIN_MAX {
-            self.again.push_back(ask);
         }
     }
 }
@@ -73,14 +64,17 @@ impl Room {
         if self.releases.is_choked() {
             return REFUSED_PAUSE;
         }
-        while let Some(ask) = self.chores.again.pop_front() {
-            if !self.decide_unasked(*ask) {
+        while let Some(ask) = self.chores.again.take() {
+            if !self.decide_unasked(ask) {
                 return REFUSED_PAUSE;
             }
         }
         if now.steady >= self.chores.compare_at {
             self.chores.compare_at = now.steady + COMPARE_EVERY;
             self.shared.orders.compare();
+        }
+        if self.shared.looking.is_due(now.steady) {
+            self.shared.orders.look();
         }
         if now.steady >= self.chores.remind_at {
             if !self.decide_unasked(Ask::Remind) {
@@ -136,7 +130,6 @@ impl Room {
                         shown: Vec::new(),
                         actions: applied.actions,
                         then: super::Then::Nothing,
-                        bulk: 0,
                     };
                     self.releases.push(applied.ticket, effect);
                 }
@@ -147,12 +140,7 @@ impl Room {
                 if !busy && !std::mem::replace(&mut self.chores.is_refused, true) {
                     warn!(error = %refused, "the journal takes nothing of the exchange; what is due waits");
                 }
-                if !matches!(
-                    command.ask,
-                    Ask::Tick | Ask::Retain { .. } | Ask::Remind | Ask::Opened
-                ) {
-                    self.chores.again.push_front(Box::new(command.ask));
-                }
+                self.chores.again.put(self.host.state(), command.ask);
                 self.chores.not_before = Some(Instant::now() + REFUSED_PAUSE);
                 None
             }
@@ -200,14 +188,16 @@ impl Room {
                 };
                 metrics.step(ExchangeStep::Begin, outcome);
             }
-            (Ask::Process { step, .. }, reply) => {
+            (Ask::Process { database, id, step }, reply) => {
                 let ok = matches!(reply, Reply::Ok { .. });
                 let outcome = if ok { ExchangeOutcome::Ok } else { ExchangeOutcome::Cancelled };
                 metrics.step(step_name(step), outcome);
-                if ok && let Step::Prepare { verdicts, messages, .. } = step {
+                if ok && let Step::Prepare { verdicts, .. } = step {
+                    let process = self.host.state().process(*database, *id);
+                    let stored = process.map_or(0, |process| process.from_erp.len());
                     // A call that is repeated counts again; that costs a moment of admission.
-                    self.lag.take(messages.len(), now.steady);
-                    count_prepared(metrics, verdicts, messages.len());
+                    self.lag.take(stored, now.steady);
+                    count_prepared(metrics, verdicts, stored);
                 }
             }
             _ => {}

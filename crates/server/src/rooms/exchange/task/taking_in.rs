@@ -38,7 +38,7 @@ impl Room {
                     warn!(path, %refusal, "a file is not taken in");
                 }
                 let then = Then::TakenIn(path, taken);
-                let effect = Effect { shown: Vec::new(), actions: applied.actions, then, bulk: 0 };
+                let effect = Effect { shown: Vec::new(), actions: applied.actions, then };
                 self.releases.push(applied.ticket, effect);
             }
             Err(error) => {
