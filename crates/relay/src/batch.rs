@@ -370,12 +370,19 @@ impl Draft<'_> {
     }
 
     /// Puts the labels into order, as both remote write protocols want them, and refuses those
-    /// that name one thing twice.
+    /// that name one thing twice or are not UTF-8.
     ///
     /// # Errors
     /// [`Unfit::Series`].
     pub fn put_in_order(&mut self) -> Result<(), Unfit> {
         let text = self.batch.text.get(self.text..).unwrap_or_default();
+        // Lengths are among the bytes, so what is not ASCII is looked at once more, piece by piece.
+        let is_text = |bytes: &[u8]| std::str::from_utf8(bytes).is_ok();
+        if !text.is_ascii()
+            && !Labels::of(text).iter().all(|(name, value)| is_text(name) && is_text(value))
+        {
+            return Err(Unfit::Series("has a label that is not UTF-8"));
+        }
         let names = || Labels::of(text).iter().map(|(name, _)| name);
         if !names().zip(names().skip(1)).all(|(one, next)| one < next) {
             let copy = text.to_vec();

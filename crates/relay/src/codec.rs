@@ -36,8 +36,6 @@ pub use track::STALE;
 pub use trailing::Trailing;
 pub use workbench::Workbench;
 
-pub(crate) use dictionary::Dictionary;
-
 /// Bounds of what a block may know and a segment may hold. Both sides keep them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CodecLimits {

@@ -22,6 +22,7 @@ pub use ledger::{Entry, Ledger, NotContinuable, Stored};
 pub use scan::{Damage, Found, Tail, scan};
 pub use spool::{Spool, SpoolFile, SpoolLimits};
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
@@ -31,7 +32,7 @@ use handoff_types::Wall;
 use thiserror::Error;
 
 use crate::ack::AckStatus;
-use crate::key::{BlockId, SegmentKey};
+use crate::key::{BlockId, SegmentKey, ShardId};
 
 /// Bounds of one refill file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -224,8 +225,10 @@ impl Refill {
             return Ok(());
         }
         let places = self.draft(frames)?;
-        let room = self.limits.file_bytes_max.saturating_sub(self.end);
-        if self.buffer.len() as u64 > room {
+        let more = self.buffer.len() as u64;
+        let spool_room = self.spool.limits().bytes_max.saturating_sub(self.spool.bytes()?);
+        let room = self.limits.file_bytes_max.saturating_sub(self.end).min(spool_room);
+        if more > room {
             return Err(RefillError::Full);
         }
         self.poisoned = true;
@@ -240,7 +243,7 @@ impl Refill {
             self.file = Some(file);
         }
         self.poisoned = false;
-        self.end += self.buffer.len() as u64;
+        self.end += more;
         for (frame, at) in frames.iter().zip(places) {
             self.ledger.evolve(frame, at);
         }
@@ -251,7 +254,7 @@ impl Refill {
     /// admit.
     fn draft(&mut self, frames: &[Frame]) -> Result<Vec<u64>, RefillError> {
         let layout = self.ledger.layout();
-        let mut after = self.ledger.clone();
+        let mut next: BTreeMap<ShardId, Option<u32>> = BTreeMap::new();
         self.buffer.clear();
         if self.file.is_none() {
             let acks = self.ledger.acks();
@@ -266,14 +269,19 @@ impl Refill {
                 if bytes.len() > self.limits.payload_bytes_max {
                     return Err(RefillError::TooLarge(*key));
                 }
-                if matches!(frame, Frame::Segment { .. }) && !after.admits(*key) {
+                let segment = matches!(frame, Frame::Segment { .. });
+                let admitted = match next.get(&key.shard) {
+                    Some(next) => *next == Some(key.segment),
+                    None => self.ledger.admits(*key),
+                };
+                if segment && !admitted {
                     return Err(RefillError::UnknownShard(*key));
                 }
+                let more = u32::from(segment);
+                next.insert(key.shard, key.segment.checked_add(more));
             }
-            let at = self.end + self.buffer.len() as u64;
-            places.push(at);
+            places.push(self.end + self.buffer.len() as u64);
             frame.put(layout, &mut self.buffer);
-            after.evolve(frame, at);
         }
         Ok(places)
     }

@@ -119,6 +119,10 @@ impl Decoder {
         self.dictionary.labels(series)
     }
 
+    pub(super) fn into_parts(self) -> (CodecLimits, Chain, Dictionary, Vec<Track>) {
+        (self.limits, self.chain, self.dictionary, self.tracks)
+    }
+
     pub(crate) const fn dictionary(&self) -> &Dictionary {
         &self.dictionary
     }

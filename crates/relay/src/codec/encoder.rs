@@ -9,7 +9,7 @@ use super::index::Index;
 use super::opaque::Waiting;
 use super::samples::{self, Row};
 use super::track::Track;
-use super::{CodecLimits, Workbench, key_frame};
+use super::{CodecLimits, Decoder, Workbench, key_frame};
 use crate::key::{BlockId, LAST_SEGMENT, SegmentKey, ShardId};
 use crate::sharder::Sharded;
 use crate::{OpaqueKind, wire};
@@ -87,6 +87,26 @@ impl Encoder {
             opaque: Waiting::default(),
             waiting_bytes: 0,
         }
+    }
+
+    /// An encoder that goes on where a decoder stands. None if bytes lied to that one.
+    #[must_use]
+    pub fn resumed(shard: ShardId, decoder: Decoder) -> Option<Self> {
+        decoder.next_segment()?;
+        let (limits, chain, dictionary, tracks) = decoder.into_parts();
+        let index = Index::over(&dictionary);
+        Some(Self {
+            shard,
+            limits,
+            chain,
+            said: dictionary.extent(),
+            dictionary,
+            index,
+            tracks,
+            rows: Vec::new(),
+            opaque: Waiting::default(),
+            waiting_bytes: 0,
+        })
     }
 
     /// The number of the last segment.

@@ -1,9 +1,10 @@
 //! How an encoder finds the number of what it has said before.
 
+use handoff_types::entropy::mix;
 use hashbrown::HashTable;
 
 use super::dictionary::Dictionary;
-use crate::labels::{Labels, hash};
+use crate::labels::{Labels, hash, push_label};
 use crate::wire::low_half;
 
 /// A number and half of the hash it is found by: the other half chose the shard.
@@ -19,6 +20,29 @@ pub(super) struct Index {
 }
 
 impl Index {
+    /// An index of all that a dictionary says.
+    pub(super) fn over(dictionary: &Dictionary) -> Self {
+        let mut index = Self::default();
+        let extent = dictionary.extent();
+        for number in 0..extent.symbols {
+            let half = low_half(hash(dictionary.symbol(number).unwrap_or_default()));
+            insert(&mut index.symbols, number, half);
+        }
+        for number in 0..extent.name_sets {
+            let half = names_half(dictionary.name_set(number).unwrap_or_default());
+            insert(&mut index.name_sets, number, half);
+        }
+        let mut text = Vec::new();
+        for number in 0..extent.series {
+            text.clear();
+            for (name, value) in dictionary.labels(number) {
+                push_label(&mut text, name, value);
+            }
+            insert(&mut index.series, number, low_half(hash(&text)));
+        }
+        index
+    }
+
     /// The number of a series, if it was said before.
     #[inline]
     pub(super) fn series(
@@ -51,8 +75,7 @@ impl Index {
         }
         let name_set = name_set(&mut self.name_sets, dictionary, &self.names);
         let number = dictionary.push_series(name_set, &self.values);
-        let half = low_half(hash);
-        self.series.insert_unique(spread(half), (number, half), |(_, half)| spread(*half));
+        insert(&mut self.series, number, low_half(hash));
         number
     }
 }
@@ -66,13 +89,12 @@ fn symbol(table: &mut HashTable<Entry>, dictionary: &mut Dictionary, bytes: &[u8
         return *number;
     }
     let number = dictionary.push_symbol(bytes);
-    table.insert_unique(spread(half), (number, half), |(_, half)| spread(*half));
+    insert(table, number, half);
     number
 }
 
 fn name_set(table: &mut HashTable<Entry>, dictionary: &mut Dictionary, names: &[u32]) -> u32 {
-    let mixed = names.iter().fold(0, |state, name| spread_word(state ^ u64::from(*name)));
-    let half = low_half(mixed);
+    let half = names_half(names);
     let found = table.find(spread(half), |(number, known)| {
         *known == half && dictionary.name_set(*number) == Some(names)
     });
@@ -80,15 +102,19 @@ fn name_set(table: &mut HashTable<Entry>, dictionary: &mut Dictionary, names: &[
         return *number;
     }
     let number = dictionary.push_name_set(names);
-    table.insert_unique(spread(half), (number, half), |(_, half)| spread(*half));
+    insert(table, number, half);
     number
 }
 
-/// Half a hash made whole again, for a table that looks at both ends of it.
-fn spread(half: u32) -> u64 {
-    u64::from(half).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+fn insert(table: &mut HashTable<Entry>, number: u32, half: u32) {
+    table.insert_unique(spread(half), (number, half), |(_, half)| spread(*half));
 }
 
-const fn spread_word(word: u64) -> u64 {
-    handoff_types::entropy::mix(word)
+fn names_half(names: &[u32]) -> u32 {
+    low_half(names.iter().fold(0, |state, name| mix(state ^ u64::from(*name))))
+}
+
+/// Half a hash made whole again, for a table that looks at both ends of it.
+const fn spread(half: u32) -> u64 {
+    (half as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }

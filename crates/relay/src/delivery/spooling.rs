@@ -1,0 +1,126 @@
+//! The refill loop: what is written to the file, and what that settles.
+
+use handoff_types::{Span, Steady};
+
+use super::DeliveryManager;
+use crate::ack::AckStatus;
+use crate::codec::Workbench;
+use crate::key::SegmentKey;
+use crate::promise::Settled;
+use crate::refill::Frame;
+
+/// The most rejects that wait for the file; more of them say nothing new.
+pub(super) const REJECTS_KEPT: usize = 1_024;
+
+/// What is to be appended to the refill file, durably and at once.
+#[derive(Clone, Debug)]
+pub struct Spooling {
+    /// The frames, in their order.
+    pub frames: Vec<Frame>,
+    keys: Vec<SegmentKey>,
+    acks: AckStatus,
+    rejects: usize,
+}
+
+/// What the file has of a shard.
+#[derive(Debug, Default)]
+pub(super) struct InFile {
+    /// The segment that could be appended without a snapshot.
+    next: u32,
+    /// Bytes since the last snapshot, and when that was.
+    bytes: u64,
+    since: Option<Steady>,
+}
+
+impl InFile {
+    pub(super) const fn resumed(next: u32, now: Steady) -> Self {
+        Self { next, bytes: 0, since: Some(now) }
+    }
+
+    fn wants_snapshot(&self, first: u32, now: Steady, bytes: u64, age: Span) -> bool {
+        // A decoder needs nothing before the first segment of a block.
+        let old = self.since.is_some_and(|since| now.since(since) >= age);
+        first != self.next || first > 0 && (self.bytes >= bytes || old)
+    }
+}
+
+impl DeliveryManager {
+    /// What is to be written now: segments that were rejected or are here for too long, with the
+    /// snapshots they need, and what was confirmed. None if there is nothing.
+    pub fn spooling(&mut self, now: Steady, bench: &mut Workbench) -> Option<Spooling> {
+        let keys = self.exchange.rejected(now);
+        if keys.is_empty() {
+            return None;
+        }
+        let mut frames = Vec::new();
+        for run in keys.chunk_by(|one, next| one.shard == next.shard) {
+            let Some(first) = run.first() else { continue };
+            let Some(lane) = self.lanes.get(usize::from(first.shard)) else { continue };
+            debug_assert_eq!(lane.trailing.next_segment(), first.segment, "it is the oldest here");
+            let rules = &self.rules;
+            if lane.file.wants_snapshot(
+                first.segment,
+                now,
+                rules.key_frame_bytes,
+                rules.key_frame_age,
+            ) {
+                let bytes = lane.trailing.key_frame(&lane.encoder, bench);
+                frames.push(Frame::Snapshot { key: *first, bytes });
+            }
+            let segments = self.exchange.segments(first.shard).take(run.len());
+            frames
+                .extend(segments.map(|(key, bytes)| Frame::Segment { key, bytes: bytes.clone() }));
+        }
+        if !self.rejects.is_empty() {
+            frames.push(Frame::Rejects(self.rejects.clone()));
+        }
+        if self.acks != self.written {
+            frames.push(Frame::Statuses(self.acks.numbers().to_vec()));
+        }
+        let (acks, rejects) = (self.acks.clone(), self.rejects.len());
+        Some(Spooling { frames, keys, acks, rejects })
+    }
+
+    /// That was written and is durable.
+    pub fn spooled(&mut self, spooling: Spooling, now: Steady, bench: &mut Workbench) {
+        for frame in &spooling.frames {
+            let (Frame::Snapshot { key, bytes } | Frame::Segment { key, bytes }) = frame else {
+                continue;
+            };
+            let Some(lane) = self.lanes.get_mut(usize::from(key.shard)) else { continue };
+            let file = &mut lane.file;
+            if matches!(frame, Frame::Snapshot { .. }) {
+                (file.next, file.bytes, file.since) = (key.segment, 0, Some(now));
+            } else {
+                file.next = key.segment.saturating_add(1);
+                file.bytes += bytes.len() as u64;
+                file.since.get_or_insert(now);
+            }
+        }
+        self.spool_full = false;
+        self.written = spooling.acks;
+        self.rejects.drain(..spooling.rejects.min(self.rejects.len()));
+        let left = self.exchange.remove(&spooling.keys);
+        self.left(&left, Settled::Spooled, bench);
+    }
+
+    /// The spool had no room: nothing new is taken until it has.
+    pub const fn spool_is_full(&mut self) {
+        self.spool_full = true;
+    }
+
+    /// What is appended to a file that exists when the agent stops in order: a snapshot behind each
+    /// shard, and the mark that nothing follows. The block must be drained.
+    pub fn farewell(&self, bench: &mut Workbench) -> Option<Vec<Frame>> {
+        if !self.is_drained() || self.exchange.has_left() {
+            return None;
+        }
+        let mut frames = vec![Frame::Statuses(self.acks.numbers().to_vec())];
+        for (shard, lane) in (0..).zip(&self.lanes) {
+            let key = SegmentKey { shard, segment: lane.encoder.next_segment() };
+            frames.push(Frame::Snapshot { key, bytes: lane.encoder.key_frame(bench) });
+        }
+        frames.push(Frame::Rejects(Vec::new()));
+        Some(frames)
+    }
+}

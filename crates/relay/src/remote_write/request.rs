@@ -1,0 +1,120 @@
+//! What a request says it is, and its body.
+
+use thiserror::Error;
+
+use crate::wire::Malformed;
+
+/// Which message a body is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// `prometheus.WriteRequest`, remote write 1.0.
+    V1,
+    /// `io.prometheus.write.v2.Request`, remote write 2.0.
+    V2,
+}
+
+/// A request of a kind that is not known: HTTP 415.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Unsupported {
+    /// The content type.
+    #[error(
+        "send application/x-protobuf, with proto=prometheus.WriteRequest or \
+         proto=io.prometheus.write.v2.Request"
+    )]
+    ContentType,
+    /// The content encoding.
+    #[error("send snappy, in its block format")]
+    ContentEncoding,
+}
+
+/// What a request is, by its headers. Without a type it is 1.0, without an encoding it is Snappy,
+/// as receivers have always taken it.
+///
+/// # Errors
+/// See [`Unsupported`].
+pub fn negotiate(
+    content_type: Option<&str>,
+    content_encoding: Option<&str>,
+) -> Result<Protocol, Unsupported> {
+    let encoding = content_encoding.unwrap_or_default().trim();
+    if !encoding.is_empty() && !encoding.eq_ignore_ascii_case("snappy") {
+        return Err(Unsupported::ContentEncoding);
+    }
+    let mut parts = content_type.unwrap_or_default().split(';').map(str::trim);
+    let kind = parts.next().unwrap_or_default();
+    if kind.is_empty() {
+        return Ok(Protocol::V1);
+    }
+    if !kind.eq_ignore_ascii_case("application/x-protobuf") {
+        return Err(Unsupported::ContentType);
+    }
+    let proto = parts.find_map(|part| {
+        let (name, value) = part.split_once('=')?;
+        name.trim().eq_ignore_ascii_case("proto").then(|| value.trim().trim_matches('"'))
+    });
+    match proto {
+        None | Some("prometheus.WriteRequest") => Ok(Protocol::V1),
+        Some("io.prometheus.write.v2.Request") => Ok(Protocol::V2),
+        Some(_) => Err(Unsupported::ContentType),
+    }
+}
+
+/// Unpacks a Snappy block. Its size is compared with the limit, and with what so few bytes can
+/// unpack to, before room is made for it.
+///
+/// # Errors
+/// It is damaged or too large.
+pub fn unpack(body: &[u8], bytes_max: usize, out: &mut Vec<u8>) -> Result<(), Malformed> {
+    out.clear();
+    let broken = |_| Malformed("is no block of Snappy");
+    let len = snap::raw::decompress_len(body).map_err(broken)?;
+    // A byte of Snappy yields at most 64 / 3 bytes: a length beyond that is not worth its memory.
+    if len > bytes_max || len / 64 > body.len() {
+        return Err(Malformed("unpacks to more than allowed"));
+    }
+    out.resize(len, 0);
+    let written = snap::raw::Decoder::new().decompress(body, out).map_err(broken)?;
+    out.truncate(written);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Protocol, Unsupported, negotiate, unpack};
+
+    #[test]
+    fn headers_decide_which_protocol_is_spoken() {
+        let plain = "application/x-protobuf";
+        for (kind, expected) in [
+            (None, Protocol::V1),
+            (Some(plain), Protocol::V1),
+            (Some("application/x-protobuf;proto=prometheus.WriteRequest"), Protocol::V1),
+            (Some("application/x-protobuf;proto=io.prometheus.write.v2.Request"), Protocol::V2),
+            (Some("Application/X-Protobuf ; Proto=io.prometheus.write.v2.Request"), Protocol::V2),
+        ] {
+            assert_eq!(negotiate(kind, Some("snappy")), Ok(expected), "{kind:?}");
+            assert_eq!(negotiate(kind, None), Ok(expected), "{kind:?}");
+        }
+        for bad in
+            ["application/json", "application/x-protobuf;proto=io.prometheus.write.v3.Request"]
+        {
+            assert_eq!(negotiate(Some(bad), Some("snappy")), Err(Unsupported::ContentType));
+        }
+        assert_eq!(negotiate(Some(plain), Some("zstd")), Err(Unsupported::ContentEncoding));
+    }
+
+    #[test]
+    fn a_block_that_claims_more_than_allowed_is_refused_before_room_is_made_for_it() {
+        let mut out = Vec::new();
+        let packed = snap::raw::Encoder::new().compress_vec(&[7; 1_000]).unwrap();
+        unpack(&packed, 1_000, &mut out).unwrap();
+        assert_eq!(out, [7; 1_000]);
+        assert!(unpack(&packed, 999, &mut out).is_err());
+        // Four gigabytes in six bytes.
+        let bomb = [0xff, 0xff, 0xff, 0xff, 0x0f, 0];
+        let mut out = Vec::new();
+        assert!(unpack(&bomb, usize::MAX, &mut out).is_err());
+        assert_eq!(out.capacity(), 0);
+        assert!(unpack(&[], 1_000, &mut out).is_err());
+    }
+}
