@@ -106,6 +106,7 @@ impl Sample {
 #[derive(Clone, Copy, Debug)]
 struct SeriesEnd {
     hash: u64,
+    labels: u32,
     text: usize,
     sample: usize,
     opaque: usize,
@@ -136,6 +137,7 @@ pub struct Series<'a> {
     batch: &'a Batch,
     hash: u64,
     labels: Labels<'a>,
+    labels_len: u32,
     samples: &'a [Sample],
     opaque: (usize, usize),
 }
@@ -260,6 +262,7 @@ impl Batch {
             batch: self,
             hash: end.hash,
             labels: Labels::of(self.text.get(text..end.text)?),
+            labels_len: end.labels,
             samples: self.samples.get(sample..end.sample)?,
             opaque: (opaque, end.opaque),
         })
@@ -295,6 +298,11 @@ impl<'a> Series<'a> {
 
     pub(crate) const fn hash(&self) -> u64 {
         self.hash
+    }
+
+    /// How many labels it has, and their bytes.
+    pub(crate) const fn size(&self) -> (usize, usize) {
+        (self.labels_len as usize, self.labels.bytes_len())
     }
 
     /// Whether it says nothing: no sample, and nothing is carried with it.
@@ -423,6 +431,7 @@ impl Draft<'_> {
         let hash = Labels::of(text).hash();
         self.batch.series.push(SeriesEnd {
             hash,
+            labels: u32::try_from(self.labels).unwrap_or(u32::MAX),
             text: self.batch.text.len(),
             sample: self.batch.samples.len(),
             opaque: self.batch.opaque.len(),

@@ -80,7 +80,9 @@ impl DeliveryManagerKeeper {
         entropy: Entropy,
         bench: &mut Workbench,
     ) -> Result<(Pledge, Option<Outcome>), SendError> {
-        if self.stopping.is_some() {
+        // A block that cannot leave for want of disk would only be followed by others.
+        let stuck = self.leaving.as_ref().is_some_and(DeliveryManager::needs_spool);
+        if self.stopping.is_some() || stuck {
             return Err(SendError::Full);
         }
         let mut sent = self.present.send(batch, mode, now.steady, bench);

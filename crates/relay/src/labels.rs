@@ -22,9 +22,8 @@ impl<'a> Labels<'a> {
         std::iter::from_fn(move || Some((front.sized().ok()?, front.sized().ok()?)))
     }
 
-    /// How many labels there are, and their bytes.
-    pub(crate) fn size(self) -> (usize, usize) {
-        (self.iter().count(), self.0.len())
+    pub(crate) const fn bytes_len(self) -> usize {
+        self.0.len()
     }
 
     /// A hash of all names and values in their order.

@@ -22,7 +22,7 @@ use crate::session::{Hello, HelloAck, Message, Reason, ShardState};
 pub struct ReceiverLimits {
     /// Bounds of what a block may know and a segment may hold.
     pub codec: CodecLimits,
-    /// `relay.frame_bytes_max`: the largest message.
+    /// `relay.frame_bytes_max`: the largest message. A full key frame fits.
     pub frame_bytes_max: u32,
     /// `relay.credit_bytes`: how much of each shard may be on its way.
     pub credit: u32,
@@ -30,7 +30,7 @@ pub struct ReceiverLimits {
 
 impl Default for ReceiverLimits {
     fn default() -> Self {
-        Self { codec: CodecLimits::default(), frame_bytes_max: 64 << 20, credit: 4 << 20 }
+        Self { codec: CodecLimits::default(), frame_bytes_max: 129 << 20, credit: 4 << 20 }
     }
 }
 

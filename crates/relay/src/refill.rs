@@ -39,13 +39,13 @@ use crate::key::{BlockId, SegmentKey, ShardId};
 pub struct RefillLimits {
     /// `relay.refill_file_bytes_max`: what one file may grow to.
     pub file_bytes_max: u64,
-    /// `relay.frame_bytes_max`: the largest segment or snapshot.
+    /// `relay.frame_bytes_max`: the largest segment or snapshot. A full key frame fits.
     pub payload_bytes_max: usize,
 }
 
 impl Default for RefillLimits {
     fn default() -> Self {
-        Self { file_bytes_max: 1 << 30, payload_bytes_max: 64 << 20 }
+        Self { file_bytes_max: 1 << 30, payload_bytes_max: 129 << 20 }
     }
 }
 

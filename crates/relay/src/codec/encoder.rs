@@ -18,6 +18,13 @@ use crate::{OpaqueKind, wire};
 /// more, ten of its time, twenty of its series.
 const SAMPLE_BYTES_MAX: usize = 40;
 
+/// The most bytes of a number that names a symbol.
+const LABEL_BYTES_MAX: usize = 5;
+
+/// The most bytes a series takes in a key frame beside its labels: eight of its bits, ten each of
+/// time and drift, five each of step and name set, one of its scale.
+const KEY_FRAME_SERIES_BYTES_MAX: usize = 39;
+
 /// Bytes around the columns.
 const AROUND_BYTES_MAX: usize = 256;
 
@@ -170,17 +177,28 @@ impl Encoder {
     /// # Errors
     /// See [`AddError`].
     pub fn check(&self, sharded: &Sharded<'_>) -> Result<(), AddError> {
-        let need = self.need(sharded);
+        self.check_need(&self.need(sharded))
+    }
+
+    fn check_need(&self, need: &Need) -> Result<(), AddError> {
         let limits = &self.limits;
         let bytes = need.bytes();
         if need.samples > limits.samples_max || bytes > limits.segment_inside_bytes_max {
             return Err(AddError::TooLarge);
         }
         let known = self.dictionary.extent();
+        let series = known.series.saturating_add(need.series);
+        let symbol_bytes = self.dictionary.symbol_bytes() + need.text;
+        let labels = self.dictionary.label_count() + need.labels;
+        let key_frame = symbol_bytes
+            + LABEL_BYTES_MAX * labels
+            + KEY_FRAME_SERIES_BYTES_MAX * series as usize
+            + AROUND_BYTES_MAX;
         let full = self.chain.next >= LAST_SEGMENT
-            || known.series.saturating_add(need.series) > limits.series_max
-            || self.dictionary.symbol_bytes() + need.text > limits.symbol_bytes_max
-            || self.dictionary.label_count() + need.labels > limits.label_count_max;
+            || series > limits.series_max
+            || symbol_bytes > limits.symbol_bytes_max
+            || labels > limits.label_count_max
+            || key_frame > limits.key_frame_inside_bytes_max;
         if full {
             let empty = known == Extent::default() && self.chain.next == 0;
             return Err(if empty { AddError::TooLarge } else { AddError::BlockFull });
@@ -199,8 +217,9 @@ impl Encoder {
     /// # Errors
     /// See [`AddError`].
     pub fn add(&mut self, sharded: &Sharded<'_>) -> Result<(), AddError> {
-        self.check(sharded)?;
-        self.waiting_bytes += self.need(sharded).bytes();
+        let need = self.need(sharded);
+        self.check_need(&need)?;
+        self.waiting_bytes += need.bytes();
         for series in sharded.series_of(self.shard) {
             if series.is_empty() {
                 continue;
@@ -263,7 +282,7 @@ impl Encoder {
         for series in sharded.series_of(self.shard) {
             need.series = need.series.saturating_add(1);
             need.samples += series.samples().len();
-            let (labels, text) = series.labels().size();
+            let (labels, text) = series.size();
             need.labels += 2 * labels + 1;
             need.text += text;
             need.opaque += series.opaque().map(|(_, bytes)| bytes.len() + 16).sum::<usize>();
@@ -275,7 +294,7 @@ impl Encoder {
 
 impl Need {
     const fn bytes(&self) -> usize {
-        let dictionary = self.text + 5 * self.labels + 15 * self.series as usize;
+        let dictionary = self.text + LABEL_BYTES_MAX * self.labels + 15 * self.series as usize;
         dictionary + self.opaque + self.samples * SAMPLE_BYTES_MAX + AROUND_BYTES_MAX
     }
 }

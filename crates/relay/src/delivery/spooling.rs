@@ -109,6 +109,12 @@ impl DeliveryManager {
         self.spool_full = true;
     }
 
+    /// Whether the spool had no room when it was asked last.
+    #[must_use]
+    pub const fn needs_spool(&self) -> bool {
+        self.spool_full
+    }
+
     /// What is appended to a file that exists when the agent stops in order: a snapshot behind each
     /// shard, and the mark that nothing follows. The block must be drained.
     pub fn farewell(&self, bench: &mut Workbench) -> Option<Vec<Frame>> {

@@ -46,10 +46,14 @@ pub struct World {
     pub spool: Spool,
     pub ended: BTreeMap<Pledge, Outcome>,
     pub sent: Vec<Taken>,
+    /// The samples of each promise.
+    pub pledged: Vec<(Pledge, Vec<Taken>)>,
     /// The next connections are cut after so many bytes in each direction.
     pub cut_next: Option<(usize, usize)>,
     pub cuts: usize,
     pub disk_fails: bool,
+    /// Whether the disk stopped: the process has ended and does nothing any more.
+    pub dead: bool,
     refills: BTreeMap<BlockId, Refill>,
     live: Vec<Live>,
     backlog: Vec<Backlog>,
@@ -80,11 +84,7 @@ impl World {
 
     /// An agent that starts on a disk with whatever another one left, before destinations that know
     /// what they know.
-    pub fn over(
-        rules: DeliveryRules,
-        disk: Arc<dyn Disk>,
-        destinations: Vec<Destination>,
-    ) -> Self {
+    pub fn over(rules: DeliveryRules, disk: Arc<dyn Disk>, destinations: Vec<Destination>) -> Self {
         let now = Now { wall: Wall(1_700_000_000_000_000), steady: Steady(1_000_000) };
         let spool = Spool::open(disk, "spool", "quarantine", SpoolLimits::default()).unwrap();
         let dice = 0x1234_5678_9abc_def0 + spool.files().unwrap().len() as u128;
@@ -96,9 +96,11 @@ impl World {
             spool,
             ended: BTreeMap::new(),
             sent: Vec::new(),
+            pledged: Vec::new(),
             cut_next: None,
             cuts: 0,
             disk_fails: false,
+            dead: false,
             refills: BTreeMap::new(),
             live: Vec::new(),
             backlog: Vec::new(),
@@ -124,7 +126,11 @@ impl World {
     }
 
     /// Sends some series with one sample each. Every value is there once.
-    pub fn send(&mut self, series: u32, mode: Mode) -> Result<(Pledge, Option<Outcome>), SendError> {
+    pub fn send(
+        &mut self,
+        series: u32,
+        mode: Mode,
+    ) -> Result<(Pledge, Option<Outcome>), SendError> {
         let mut batch = Batch::default();
         let mut mine = Vec::new();
         for number in 0..series {
@@ -138,7 +144,8 @@ impl World {
         let entropy = self.roll();
         let sent = self.keeper.send(&batch, mode, self.now, entropy, &mut self.bench);
         if let Ok((pledge, outcome)) = sent {
-            self.sent.extend(mine);
+            self.sent.extend_from_slice(&mine);
+            self.pledged.push((pledge, mine));
             if let Some(outcome) = outcome {
                 self.ended.insert(pledge, outcome);
             }
@@ -170,17 +177,23 @@ impl World {
 
     /// One round of the agent's shell.
     pub fn turn(&mut self) {
+        if self.dead {
+            return;
+        }
         let entropy = self.roll();
         self.keeper.tick(self.now, entropy, &mut self.bench);
         self.spool_what_is_due();
+        if self.dead {
+            return;
+        }
         for (pledge, outcome) in self.keeper.take_ended() {
             assert!(self.ended.insert(pledge, outcome).is_none(), "{pledge:?} ended twice");
         }
         if let Some(left) = self.keeper.take_left() {
             self.live.retain(|live| live.block != left.block());
             if let Some(mut refill) = self.refills.remove(&left.block()) {
-                refill.write_ack_status(left.acks()).unwrap();
-                refill.seal().unwrap();
+                self.dead |= refill.write_ack_status(left.acks()).is_err();
+                self.dead |= refill.seal().is_err();
                 self.begin_backlog(refill);
             }
         }
@@ -196,14 +209,14 @@ impl World {
         }
         for one in backlog {
             if one.refill.ledger().is_delivered() {
-                one.refill.finish().unwrap();
+                self.dead |= one.refill.finish().is_err();
             } else {
                 self.backlog.push(one);
             }
         }
     }
 
-    pub fn spool_what_is_due(&mut self) {
+    fn spool_what_is_due(&mut self) {
         let blocks = [Some(self.keeper.present()), self.keeper.leaving()];
         let blocks: Vec<_> = blocks.into_iter().flatten().map(|one| one.block()).collect();
         for block in blocks {
@@ -219,13 +232,14 @@ impl World {
                 self.rules.destinations.iter().cloned(),
                 self.rules.shards,
             );
-            let refill = self.refills.entry(block).or_insert_with(|| {
-                Refill::new(spool, RefillLimits::default(), begun, block, acks)
-            });
+            let refill = self
+                .refills
+                .entry(block)
+                .or_insert_with(|| Refill::new(spool, RefillLimits::default(), begun, block, acks));
             match refill.append(&spooling.frames) {
                 Ok(()) => one.spooled(spooling, now.steady, &mut self.bench),
                 Err(RefillError::Full) => one.spool_is_full(),
-                Err(RefillError::Disk(_) | RefillError::Poisoned) => {}
+                Err(RefillError::Disk(_) | RefillError::Poisoned) => self.dead = true,
                 Err(error) => panic!("{error}"),
             }
         }
@@ -291,13 +305,10 @@ impl World {
             return;
         };
         for message in messages {
-            let encoded = |shard| self.keeper.block_mut(live.block)?.encoded(shard);
-            let mut known = BTreeMap::new();
-            let mut encoded = encoded;
-            for shard in self.rules.shards.ids() {
-                known.insert(shard, encoded(shard));
-            }
-            let happened = live.sender.received(message, now, |shard| known[&shard]);
+            let block = self.keeper.block_mut(live.block);
+            let happened = live.sender.received(message, now, |shard| {
+                block.as_ref().and_then(|block| block.encoded(shard))
+            });
             for one in happened {
                 self.happened(live, one);
             }
@@ -327,11 +338,7 @@ impl World {
     }
 
     /// Carries bytes there and back. None if the connection broke.
-    fn exchange(
-        &mut self,
-        to: usize,
-        connection: &mut Option<Connection>,
-    ) -> Option<Vec<Message>> {
+    fn exchange(&mut self, to: usize, connection: &mut Option<Connection>) -> Option<Vec<Message>> {
         let one = connection.as_mut()?;
         let mut bytes = std::mem::take(&mut one.out);
         let mut cut = false;
@@ -385,7 +392,10 @@ impl World {
                 let message = match sender.step(backlog.refill.ledger(), now) {
                     Step::Say(message) => message,
                     Step::Read(key, entry) => {
-                        let bytes = backlog.refill.read(key, entry).unwrap();
+                        let Ok(bytes) = backlog.refill.read(key, entry) else {
+                            self.dead = true;
+                            return;
+                        };
                         sender.read(key, entry, &bytes).unwrap()
                     }
                     Step::Wait | Step::Done => break,
@@ -414,7 +424,7 @@ impl World {
                 }
             }
         }
-        backlog.refill.write_ack_status(&acks).unwrap();
+        self.dead |= backlog.refill.write_ack_status(&acks).is_err();
     }
 
     /// Begins to stop, and writes until nothing is left in memory.
@@ -438,8 +448,7 @@ impl World {
         assert_eq!(taken.len(), sent.len(), "{context}");
     }
 
-    /// Whether the samples of each series came in the order in which they were sent, block by block
-    /// as far as backlog allows.
+    /// The same of every destination.
     pub fn assert_all_exactly_once(&self, context: &str) {
         for to in 0..self.destinations.len() {
             self.assert_exactly_once(to, context);
