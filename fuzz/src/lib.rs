@@ -10,6 +10,7 @@ pub mod checkpoint;
 pub mod edits;
 pub mod journal;
 pub mod messagepack;
+pub mod relay;
 pub mod rooms;
 pub mod segments;
 pub mod sevent;

@@ -12,6 +12,7 @@ mod corpus;
 mod damage;
 mod key_frames;
 mod limits;
+mod resuming;
 mod round_trips;
 mod sizes;
 mod world;

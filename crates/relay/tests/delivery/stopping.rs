@@ -103,3 +103,29 @@ fn a_destination_that_is_gone_from_the_configuration_blocks_nobody() {
     next.assert_exactly_once(0, "the one that is left");
     assert_eq!(next.files(), 1, "what is for the other is kept");
 }
+
+#[test]
+fn a_block_whose_agent_stopped_in_order_goes_on_after_the_restart_and_one_that_did_not_does_not() {
+    let disk = Memory::new();
+    let mut world = World::new(rules(2), Arc::new(disk.clone()));
+    let block = world.keeper.present().block();
+    for life in 0..6 {
+        for _ in 0..3 {
+            world.send(10, Mode::Durable).unwrap();
+            world.run(Span::from_secs(1));
+        }
+        if life < 3 {
+            world.stop_in_order();
+            assert_eq!(world.files(), 1, "life {life}");
+        }
+        let sent = std::mem::take(&mut world.sent);
+        let destinations = std::mem::take(&mut world.destinations);
+        world = World::over(rules(2), Arc::new(disk.clone()), destinations);
+        world.sent = sent;
+        world.resume_counting();
+        assert_eq!(world.keeper.present().block() == block, life < 3, "life {life}");
+        world.run(Span::from_secs(1));
+        world.assert_all_exactly_once(&format!("life {life}"));
+    }
+    assert_eq!(world.files(), 0);
+}

@@ -1,0 +1,161 @@
+//! Segments, key frames, refill files, sessions and remote write bodies.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use handoff_log::disk::Memory;
+use handoff_relay::codec::{CodecLimits, Decoded, Decoder, Encoder, Workbench};
+use handoff_relay::refill::{Opened, Refill, RefillLimits, Spool, SpoolLimits, Stored};
+use handoff_relay::remote_write::{Protocol, RemoteWriteLimits, read, unpack, write_v1, write_v2};
+use handoff_relay::session::{Frames, encode};
+use handoff_relay::{Batch, BatchLimits, BlockId, SegmentKey, Sharder, Shards};
+
+const BLOCK: BlockId = BlockId([7; 16]);
+
+/// Small, so that a fuzzer finds them.
+const LIMITS: CodecLimits = CodecLimits {
+    series_max: 1_000,
+    symbol_bytes_max: 64 << 10,
+    label_count_max: 10_000,
+    labels_max: 30,
+    samples_max: 10_000,
+    segment_inside_bytes_max: 1 << 20,
+    key_frame_inside_bytes_max: 1 << 20,
+};
+
+/// What is inside a segment, closed with a right checksum.
+fn closed(kind: u8, inside: &[u8]) -> Vec<u8> {
+    let seal = crc32c::crc32c_append(crc32c::crc32c(&BLOCK.0), &[0, 0]);
+    let mut bytes = vec![1, kind, 0, 0, 0, 0, 0];
+    bytes.extend_from_slice(&seal.to_le_bytes());
+    bytes.extend_from_slice(&u32::try_from(inside.len()).unwrap_or(u32::MAX).to_le_bytes());
+    let crc = crc32c::crc32c_append(crc32c::crc32c(&bytes), inside);
+    bytes.extend_from_slice(&crc.to_le_bytes());
+    bytes.extend_from_slice(inside);
+    bytes
+}
+
+/// The inside of a segment.
+pub fn segment(data: &[u8]) {
+    let mut bench = Workbench::new().expect("there is memory");
+    let mut decoder = Decoder::new(BLOCK, 0, LIMITS);
+    let mut decoded = Decoded::default();
+    let taken = decoder.take(&closed(1, data), None, &mut bench, &mut decoded);
+    assert!(decoded.samples().len() <= LIMITS.samples_max);
+    if taken.is_err() {
+        assert!(decoded.samples().is_empty());
+        return;
+    }
+    let mut body = Vec::new();
+    write_v1(&decoded, &decoder, &mut body);
+    body.clear();
+    drop(write_v2(&decoded, &decoder, &mut body));
+}
+
+/// The inside of a key frame.
+pub fn key_frame(data: &[u8]) {
+    let mut bench = Workbench::new().expect("there is memory");
+    let Ok(decoder) = Decoder::from_key_frame(&closed(2, data), LIMITS, &mut bench) else { return };
+    let mut encoder = Encoder::resumed(0, decoder).expect("a new decoder is sound");
+    let again = encoder.key_frame(&mut bench);
+    assert!(Decoder::from_key_frame(&again, LIMITS, &mut bench).is_ok());
+    let mut batch = Batch::default();
+    let labels = [(&b"__name__"[..], &b"up"[..])];
+    batch.push(labels, &[handoff_relay::Sample::new(5, 1.5)]).expect("it is small");
+    if encoder.add(&Sharder::new(Shards::ONE).shard(&batch)).is_ok() {
+        let segment = encoder.encode(&mut bench).expect("a sample waits");
+        let mut decoder = Decoder::from_key_frame(&again, LIMITS, &mut bench).expect("as before");
+        let mut decoded = Decoded::default();
+        decoder.take(&segment.bytes, None, &mut bench, &mut decoded).expect("it follows");
+        assert_eq!(decoded.samples(), [handoff_relay::Sample::new(5, 1.5)]);
+    }
+}
+
+/// An octet: even with checksums, odd without; then frames, to which the checksums are added.
+pub fn refill(data: &[u8]) {
+    let Some((&mode, mut rest)) = data.split_first() else { return };
+    let mut file = Vec::new();
+    let mut written: BTreeMap<(u16, u32), Vec<Vec<u8>>> = BTreeMap::new();
+    if mode % 2 == 0 {
+        file.extend_from_slice(b"HNDRFL\x01\x01");
+    }
+    while let Some((head, behind)) = rest.split_first_chunk::<11>() {
+        let size = u32::from_le_bytes([head[7], head[8], head[9], head[10]]) as usize;
+        let (body, behind) = behind.split_at(size.min(behind.len()));
+        rest = behind;
+        let from = file.len();
+        file.extend_from_slice(head);
+        file.extend_from_slice(body);
+        if mode % 2 == 0 {
+            file.extend_from_slice(&crc32c::crc32c(&file[from..]).to_le_bytes());
+        }
+        let key = (
+            u16::from_le_bytes([head[1], head[2]]),
+            u32::from_le_bytes([head[3], head[4], head[5], head[6]]),
+        );
+        written.entry(key).or_default().push(body.get(4..).unwrap_or_default().to_vec());
+    }
+    file.extend_from_slice(rest);
+    let disk = Memory::new();
+    let limits = SpoolLimits::default();
+    let spool = Spool::open(Arc::new(disk.clone()), "spool", "quarantine", limits);
+    let spool = spool.expect("memory does not fail");
+    let name = "1700000000000-00000000-0000-0000-0000-000000000000.refill";
+    disk.overwrite(&spool.path(name), file).expect("memory does not fail");
+    let Ok(Opened::Refill(refill, _)) = Refill::open(spool, RefillLimits::default(), name) else {
+        return;
+    };
+    let ledger = refill.ledger();
+    for shard in ledger.acks().shards().ids() {
+        for entry in ledger.entries(shard) {
+            let key = SegmentKey { shard, segment: entry.segment };
+            let bytes = refill.read(key, *entry).expect("it was there a moment ago");
+            let known = written.get(&(shard, entry.segment));
+            assert!(known.is_some_and(|known| known.iter().any(|one| **one == bytes)));
+            if entry.stored == Stored::Segment {
+                assert!(ledger.restore(key).is_some(), "something leads to it");
+            }
+        }
+    }
+}
+
+/// Messages: type, shard, segment, size of two octets, body. Head and checksum are added.
+pub fn session(data: &[u8]) {
+    let mut frames = Frames::default();
+    let mut rest = data;
+    while let Some((head, behind)) = rest.split_first_chunk::<9>() {
+        let size = usize::from(u16::from_le_bytes([head[7], head[8]])).min(behind.len());
+        let (body, behind) = behind.split_at(size);
+        rest = behind;
+        let mut frame = vec![0xd7];
+        frame.extend_from_slice(&head[..7]);
+        frame.extend_from_slice(&u32::try_from(size).unwrap_or(u32::MAX).to_le_bytes());
+        let crc = crc32c::crc32c_append(crc32c::crc32c(&frame), body);
+        frame.extend_from_slice(&crc.to_le_bytes());
+        frame.extend_from_slice(body);
+        frames.push(&frame);
+        let Ok(Some(message)) = frames.next_message() else { return };
+        let mut again = Vec::new();
+        encode(&message, &mut again);
+        let mut reader = Frames::default();
+        reader.push(&again);
+        assert_eq!(reader.next_message(), Ok(Some(message)));
+    }
+}
+
+/// An octet: which protocol; then a body, unpacked. The same octets are also unpacked.
+pub fn body(data: &[u8]) {
+    let Some((&mode, body)) = data.split_first() else { return };
+    let protocol = if mode % 2 == 0 { Protocol::V1 } else { Protocol::V2 };
+    let limits = BatchLimits { bytes_max: 1 << 20, ..BatchLimits::default() };
+    let mut batch = Batch::new(limits);
+    let taken = read(protocol, body, &RemoteWriteLimits::default(), &mut batch);
+    assert!(batch.bytes_len() <= limits.bytes_max);
+    if let Ok(written) = taken {
+        assert_eq!(written.samples, batch.samples_len() as u64);
+    }
+    let mut out = Vec::new();
+    if unpack(body, 1 << 20, &mut out).is_ok() {
+        assert!(out.len() <= 1 << 20);
+    }
+}
