@@ -19,7 +19,8 @@ pub struct AckStatus {
 }
 
 impl AckStatus {
-    /// Nothing confirmed by anybody. Names are sorted, byte by byte, and each counts once.
+    /// Nothing confirmed by anybody. Names are sorted, byte by byte, and each counts once. More than
+    /// [`DESTINATIONS_MAX`] are not looked at: [`crate::DeliveryRules::check`] refuses them.
     #[must_use]
     pub fn new(names: impl IntoIterator<Item = Name>, shards: Shards) -> Self {
         let mut names: Vec<Name> = names.into_iter().collect();

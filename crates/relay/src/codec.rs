@@ -29,7 +29,7 @@ mod trailing;
 mod values;
 mod workbench;
 
-pub use container::{DecodeError, ENCODER_VERSION, HEAD_BYTES};
+pub use container::{DecodeError, ENCODER_VERSION, HEAD_BYTES, segment_number};
 pub use decoder::{Decoded, Decoder, Run, Taken};
 pub use encoder::{AddError, Encoder, Segment};
 pub use track::STALE;

@@ -13,7 +13,7 @@
 mod rules;
 mod spooling;
 
-pub use rules::DeliveryRules;
+pub use rules::{BadRules, DeliveryRules};
 pub use spooling::Spooling;
 
 use bytes::Bytes;

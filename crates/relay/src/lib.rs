@@ -63,7 +63,7 @@ mod wire;
 pub use ack::{AckStatus, DESTINATIONS_MAX, DestinationId};
 pub use backoff::{Backoff, BackoffRules};
 pub use batch::{Batch, BatchLimits, Draft, OpaqueKind, Sample, Series, Unfit};
-pub use delivery::{DeliveryManager, DeliveryRules, SendError, Spooling};
+pub use delivery::{BadRules, DeliveryManager, DeliveryRules, SendError, Spooling};
 pub use exchange::{Exchange, ExchangeLimits, Got, Left, PutError};
 pub use keeper::{DeliveryManagerKeeper, Pledge};
 pub use key::{

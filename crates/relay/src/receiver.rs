@@ -13,7 +13,9 @@ use std::collections::VecDeque;
 
 use handoff_types::Span;
 
-use crate::codec::{CodecLimits, DecodeError, Decoded, Decoder, ENCODER_VERSION, Taken, Workbench};
+use crate::codec::{
+    CodecLimits, DecodeError, Decoded, Decoder, ENCODER_VERSION, Taken, Workbench, segment_number,
+};
 use crate::key::{LAST_SEGMENT, Origin, SegmentKey, ShardId, Shards};
 use crate::session::{Hello, HelloAck, Message, Reason, ShardState};
 
@@ -162,8 +164,9 @@ impl Receiver {
         if incoming.deaf {
             return Received::Nothing;
         }
-        if key.segment > LAST_SEGMENT {
-            return Received::Broken("it names a segment that cannot exist");
+        // The number in the frame moves the mark: it must be the one that is decoded.
+        if key.segment > LAST_SEGMENT || segment_number(bytes) != Some(key.segment) {
+            return Received::Broken("a segment is not the one that its frame names");
         }
         if incoming.decoder.is_none() && key.segment == 0 {
             incoming.decoder = Some(Decoder::new(block, key.shard, limits));

@@ -81,6 +81,8 @@ pub struct Troubles {
     pub torn_bytes: u64,
     /// Zeros cut off the end.
     pub zero_bytes: u64,
+    /// Bytes of the above of which no copy was kept: the quarantine is full.
+    pub unkept_bytes: u64,
 }
 
 /// What a file turned out to be.
@@ -88,7 +90,8 @@ pub struct Troubles {
 pub enum Opened {
     /// A refill file.
     Refill(Box<Refill>, Troubles),
-    /// A file without a beginning. It was set aside, or removed if it was nothing but zeros.
+    /// A file without a beginning. It is gone from the spool; what was not zeros is in the
+    /// quarantine.
     Nothing(Troubles),
 }
 
@@ -139,20 +142,27 @@ impl Refill {
         let found = scan(&*file, limits.payload_bytes_max)?;
         let len = file.len()?;
         let mut troubles = Troubles { damage: found.damage, ..Troubles::default() };
-        for Damage { from, to } in &troubles.damage {
-            spool.keep_copy(name, &*file, *from, *to)?;
-        }
+        let mut copies: Vec<(u64, u64)> = Vec::new();
+        copies.extend(troubles.damage.iter().map(|damage| (damage.from, damage.to)));
         match found.tail {
             Tail::Clean => {}
             Tail::Zeros(at) => troubles.zero_bytes = len - at,
             Tail::Torn(at) => {
                 troubles.torn_bytes = len - at;
-                spool.keep_copy(name, &*file, at, len)?;
+                copies.push((at, len));
+            }
+        }
+        for (from, to) in copies {
+            if !spool.keep_copy(name, &*file, from, to)? {
+                troubles.unkept_bytes += to - from;
             }
         }
         let Some(ledger) = found.ledger else {
-            // A copy of whatever it held is kept already.
-            spool.remove(name)?;
+            if troubles.unkept_bytes == 0 {
+                spool.remove(name)?;
+            } else {
+                spool.set_aside(name)?;
+            }
             return Ok(Opened::Nothing(troubles));
         };
         if found.end < len {

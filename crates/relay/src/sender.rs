@@ -251,6 +251,8 @@ impl Sender {
         self.credit = usize::try_from(ack.credit).unwrap_or(usize::MAX);
         let mut happened = vec![Happened::Opened];
         for (shard, (stream, state)) in (0..).zip(self.streams.iter_mut().zip(&ack.shards)) {
+            // A new connection is a new attempt, also for what was refused before.
+            stream.stopped = false;
             let known = state.mark.map(|segment| SegmentKey { shard, segment });
             if let Some(key) = known.filter(|key| encoded(shard) < Some(key.segment)) {
                 stream.stopped = true;

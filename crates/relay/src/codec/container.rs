@@ -103,6 +103,12 @@ pub(super) fn crc_of(bytes: &[u8]) -> u32 {
     u32::from_le_bytes(crc.unwrap_or_default())
 }
 
+/// The number of the segment that bytes say they are, whether or not that is true.
+#[must_use]
+pub fn segment_number(bytes: &[u8]) -> Option<u32> {
+    bytes.get(3..)?.first_chunk().copied().map(u32::from_le_bytes)
+}
+
 /// Checks bytes and unpacks what is inside them.
 pub(super) fn open<'a>(
     bytes: &'a [u8],

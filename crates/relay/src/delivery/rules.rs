@@ -1,7 +1,9 @@
 //! What an agent was told about how to deliver.
 
 use handoff_types::Span;
+use thiserror::Error;
 
+use crate::ack::DESTINATIONS_MAX;
 use crate::codec::CodecLimits;
 use crate::exchange::ExchangeLimits;
 use crate::key::{Name, Shards};
@@ -39,6 +41,42 @@ pub struct DeliveryRules {
     pub key_frame_age: Span,
 }
 
+/// Rules that nobody can keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("relay: {0}")]
+pub struct BadRules(&'static str);
+
+impl DeliveryRules {
+    /// Whether the rules make sense together. A configuration is checked before anything begins.
+    ///
+    /// # Errors
+    /// The first thing that does not.
+    pub fn check(&self) -> Result<(), BadRules> {
+        let mut names = self.destinations.clone();
+        names.sort();
+        let checks = [
+            (names.len() > DESTINATIONS_MAX, "there are more than 64 destinations"),
+            (
+                names.windows(2).any(|pair| matches!(pair, [one, next] if one == next)),
+                "a destination is named twice",
+            ),
+            (self.segment_samples == 0, "a segment needs room for a sample"),
+            (
+                self.segment_samples > self.codec.samples_max,
+                "segment_samples is above segment_samples_max",
+            ),
+            (self.exchange.bytes_max == 0, "the exchange needs room for a segment"),
+            (self.exchange.window == Span::ZERO, "the window is no time at all"),
+            (self.linger_awaited > self.linger, "linger_awaited is longer than linger"),
+            (self.block_age_max == Span::ZERO, "a block needs time to live"),
+        ];
+        match checks.into_iter().find(|(wrong, _)| *wrong) {
+            Some((_, words)) => Err(BadRules(words)),
+            None => Ok(()),
+        }
+    }
+}
+
 impl Default for DeliveryRules {
     fn default() -> Self {
         Self {
@@ -57,5 +95,27 @@ impl Default for DeliveryRules {
             key_frame_bytes: 4 << 20,
             key_frame_age: Span::from_secs(600),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::DeliveryRules;
+    use crate::key::Name;
+
+    fn rules(destinations: usize) -> DeliveryRules {
+        let name = |n| Name::try_from(&*format!("d{n}")).unwrap();
+        let destinations = (0..destinations).map(name).collect();
+        DeliveryRules { destinations, ..DeliveryRules::default() }
+    }
+
+    #[test]
+    fn defaults_make_sense_and_doubled_or_too_many_destinations_do_not() {
+        assert_eq!(rules(64).check(), Ok(()));
+        assert!(rules(65).check().is_err());
+        let mut doubled = rules(2);
+        doubled.destinations[1] = doubled.destinations[0].clone();
+        let words = doubled.check().map_err(|bad| bad.to_string());
+        assert_eq!(words, Err("relay: a destination is named twice".to_owned()));
     }
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use handoff_log::disk::{Disk, File, Open, read_full_at, write_all_at};
 use handoff_types::{Span, Wall};
 
-use crate::key::BlockId;
+use crate::key::{BlockId, SegmentKey};
 
 const ACTIVE: &str = ".active";
 const SEALED: &str = ".refill";
@@ -171,15 +171,16 @@ impl Spool {
         self.disk.sync_dir(&self.dir)
     }
 
-    /// Copies bytes of a file into the quarantine. The same bytes are copied once.
+    /// Copies bytes of a file into the quarantine; the same bytes are copied once. False if the
+    /// quarantine is full: what is sound must go on all the same.
     ///
     /// # Errors
-    /// Whatever the disk answers; `StorageFull` if the quarantine is.
-    pub fn keep_copy(&self, name: &str, file: &dyn File, from: u64, to: u64) -> io::Result<()> {
+    /// Whatever the disk answers.
+    pub fn keep_copy(&self, name: &str, file: &dyn File, from: u64, to: u64) -> io::Result<bool> {
         let path = format!("{}/{name}.{from}-{to}.damaged", self.quarantine);
         let len = to.saturating_sub(from);
-        if self.quarantine_bytes()?.saturating_add(len) > self.limits.quarantine_bytes_max {
-            return Err(io::Error::new(io::ErrorKind::StorageFull, "the quarantine is full"));
+        if !self.has_quarantine_room(len)? {
+            return Ok(false);
         }
         // A copy that an earlier attempt left may be a part of it.
         handoff_log::disk::remove_if_there(&*self.disk, &path)?;
@@ -196,20 +197,25 @@ impl Spool {
             at += read as u64;
         }
         copy.sync()?;
-        self.disk.sync_dir(&self.quarantine)
+        self.disk.sync_dir(&self.quarantine)?;
+        Ok(true)
     }
 
-    /// Keeps a segment that its destination will never take.
+    /// Keeps a segment that its destination will never take. False if the quarantine is full.
     ///
     /// # Errors
-    /// Whatever the disk answers; `StorageFull` if the quarantine is.
-    pub fn keep_segment(&self, name: &str, key: crate::SegmentKey, bytes: &[u8]) -> io::Result<()> {
-        let len = bytes.len() as u64;
-        if self.quarantine_bytes()?.saturating_add(len) > self.limits.quarantine_bytes_max {
-            return Err(io::Error::new(io::ErrorKind::StorageFull, "the quarantine is full"));
+    /// Whatever the disk answers.
+    pub fn keep_segment(&self, name: &str, key: SegmentKey, bytes: &[u8]) -> io::Result<bool> {
+        if !self.has_quarantine_room(bytes.len() as u64)? {
+            return Ok(false);
         }
         let path = format!("{}/{name}.{}-{}.refused", self.quarantine, key.shard, key.segment);
-        handoff_log::disk::replace_small(&*self.disk, &path, bytes)
+        handoff_log::disk::replace_small(&*self.disk, &path, bytes)?;
+        Ok(true)
+    }
+
+    fn has_quarantine_room(&self, more: u64) -> io::Result<bool> {
+        Ok(self.quarantine_bytes()?.saturating_add(more) <= self.limits.quarantine_bytes_max)
     }
 
     /// Bytes in the quarantine.

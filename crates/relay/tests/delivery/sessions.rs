@@ -119,3 +119,42 @@ fn a_receiver_with_more_than_was_encoded_closes_the_block_instead_of_losing_samp
     world.run(Span::from_secs(6));
     world.assert_exactly_once(0, "the block after it");
 }
+
+#[test]
+fn a_peer_that_names_another_segment_than_it_sends_moves_no_mark() {
+    use bytes::Bytes;
+    use handoff_relay::codec::{CodecLimits, Decoded, Encoder, Workbench};
+    use handoff_relay::session::{Hello, Message};
+    use handoff_relay::{Batch, BlockId, Origin, Received, Receiver, Sample, SegmentKey};
+    use handoff_relay::{Sharder, Shards};
+
+    let mut bench = Workbench::new().unwrap();
+    let block = BlockId([4; 16]);
+    let mut encoder = Encoder::new(block, 0, CodecLimits::default());
+    let mut batch = Batch::default();
+    batch.push([(&b"a"[..], &b"b"[..])], &[Sample::new(1, 1.0)]).unwrap();
+    encoder.add(&Sharder::new(Shards::ONE).shard(&batch)).unwrap();
+    let bytes = encoder.encode(&mut bench).unwrap().bytes;
+    let hello = Hello {
+        origin: Origin { agent: crate::world::name("agent"), block },
+        shards: Shards::ONE,
+        encoder: 1,
+        backlog: false,
+        token: String::new(),
+        first: vec![0],
+    };
+    let mut decoded = Decoded::default();
+    let mut hear = |shard, segment, bytes: Bytes| {
+        let mut receiver = Receiver::new(&hello, Default::default()).unwrap();
+        receiver.greeted(&hello, |_| None);
+        let key = SegmentKey { shard, segment };
+        receiver.received(&Message::Segment { key, bytes }, &mut bench, &mut decoded)
+    };
+    for (shard, segment) in [(0, 1), (0, 77), (0, u32::MAX), (1, 0), (u16::MAX, 0)] {
+        let heard = hear(shard, segment, bytes.clone());
+        assert!(matches!(heard, Received::Broken(_)), "{shard}/{segment}: {heard:?}");
+    }
+    let key = SegmentKey { shard: 0, segment: 0 };
+    assert_eq!(hear(0, 0, bytes), Received::Samples(key));
+    assert!(matches!(hear(0, 0, Bytes::new()), Received::Broken(_)));
+}

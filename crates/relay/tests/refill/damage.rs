@@ -96,11 +96,11 @@ fn every_flipped_bit_is_found_and_only_what_it_hit_is_lost() {
         let begin = ends[frame - 1];
         assert_eq!(quarantined(&disk).concat(), &flipped[begin..ends[frame]], "bit {bit}");
         if frame == 7 {
-            assert_eq!(troubles.torn_bytes as usize, ends[7] - begin, "bit {bit}");
+            assert_eq!(troubles.torn_bytes, (ends[7] - begin) as u64, "bit {bit}");
         } else {
             assert_eq!(troubles.damage.len(), 1, "bit {bit}");
-            assert_eq!(troubles.damage[0].from as usize, begin);
-            assert_eq!(troubles.damage[0].to as usize, ends[frame]);
+            assert_eq!(troubles.damage[0].from, begin as u64);
+            assert_eq!(troubles.damage[0].to, ends[frame] as u64);
             middles += 1;
         }
         assert_eq!(refill.ledger().acks().last(0, 0).is_none(), frame == 5, "bit {bit}");
@@ -192,4 +192,25 @@ fn a_file_of_which_a_part_could_never_be_delivered_is_set_aside_at_its_end() {
     refill.unwrap().finish().unwrap();
     assert_eq!(disk.contents(&format!("quarantine/{name}")), Some(bytes));
     assert_eq!(disk.contents(&format!("spool/{name}")), None);
+}
+
+#[test]
+fn a_full_quarantine_does_not_keep_a_file_from_being_delivered() {
+    use std::sync::Arc;
+
+    use handoff_relay::refill::{Opened, RefillLimits, Spool, SpoolLimits};
+
+    let (mut bytes, name, ends) = sound();
+    bytes[ends[2] + 20] ^= 1;
+    bytes.extend_from_slice(b"torn");
+    let disk = Memory::new();
+    let limits = SpoolLimits { quarantine_bytes_max: 0, ..SpoolLimits::default() };
+    let spool = Spool::open(Arc::new(disk.clone()), "spool", "quarantine", limits).unwrap();
+    disk.overwrite(&spool.path(&name), bytes).unwrap();
+    let opened = Refill::open(spool, RefillLimits::default(), &name).unwrap();
+    let Opened::Refill(refill, troubles) = opened else { panic!() };
+    assert_eq!(readable(&refill), [key(0, 0), key(0, 1), key(0, 2)]);
+    let lost = (ends[3] - ends[2]) as u64 + 4;
+    assert_eq!(troubles.unkept_bytes, lost, "it is counted");
+    assert!(quarantined(&disk).is_empty());
 }
