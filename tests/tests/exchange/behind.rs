@@ -3,13 +3,15 @@
 
 use std::fs;
 use std::path::Path;
+use std::thread;
 
+use handoff_tests::http::Http;
 use handoff_tests::place::Place;
 use handoff_tests::prey::Lair;
-use handoff_tests::served::lair;
+use handoff_tests::served::{PATIENCE, lair};
 use serde_json::json;
 
-use crate::office::{Office, SMALL, code, is_ok, until, words};
+use crate::office::{Office, SMALL, code, is_ok, message, until, words};
 
 const JOURNAL_BYTES_MAX: u64 = 8 << 20;
 
@@ -77,6 +79,34 @@ fn when_files_are_too_far_behind_devices_wait_and_what_was_begun_goes_on() {
     let places = office.places();
     assert_eq!(places.len(), stored.len());
     assert!(stored.iter().all(|id| places.contains_key(id)), "{places:?}");
+}
+
+/// The door is slowed before it is closed: whoever sends faster than files are written waits a little
+/// and need not know.
+#[test]
+fn when_files_are_a_little_behind_a_device_waits_for_them_and_is_not_refused() {
+    let place = Place::temporary().unwrap();
+    let office = Office::furnished(&small(&place, "5s"));
+    let phone = office.phone("phone-1");
+    let folder = obstruct(&office);
+    office.stored(&phone, "m-1", "first");
+    until("files are a little behind", || {
+        office.see("stats")["filesBehindSecs"].as_f64().unwrap() > 1.0
+    });
+    let mut http = Http::connect(office.served.http, PATIENCE).unwrap().bearing(&phone);
+    let waiting = thread::spawn(move || {
+        http.ask("POST", "/v1/exchange/messages", Some(&message("late", "x"))).unwrap()
+    });
+    until("it waits for a while", || {
+        office.see("stats")["filesBehindSecs"].as_f64().unwrap() > 1.5
+    });
+    assert!(!waiting.is_finished() && !office.places().contains_key("late"));
+    // What only finishes something passes.
+    let (process, served) = office.begin(1);
+    assert!(is_ok(&office.prepare(&process, &served, &json!([]))));
+    fs::remove_file(&folder).unwrap();
+    assert_eq!(waiting.join().unwrap().status, 201);
+    office.until_filed();
 }
 
 #[test]

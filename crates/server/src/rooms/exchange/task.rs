@@ -45,6 +45,17 @@ const WAIT_MAX: Duration = Duration::from_secs(1);
 /// How long after the journal refused something that nobody asked for it is tried again.
 const REFUSED_PAUSE: Duration = Duration::from_millis(50);
 
+/// What is new waits once the folders are this part of `exchange.files_behind_secs_max` behind. What
+/// has no file by then came as much faster than files are written; it is to have one in time.
+const SLOW: u32 = 5;
+
+/// How what is new is received.
+enum Door {
+    Open,
+    /// It waits until files are written.
+    Slow,
+}
+
 /// What the room is made of.
 #[derive(Debug)]
 pub struct Parts {
@@ -274,11 +285,14 @@ impl Room {
         self.shared.behind.store(behind.0, Ordering::Release);
     }
 
-    /// Whether the folders are so far behind that nothing new is taken.
-    fn check_files(&self) -> Result<(), RoomError> {
+    /// Whether the folders are so far behind that what is new waits for them, or is refused.
+    fn door(&self) -> Result<Door, RoomError> {
+        self.watermark.check()?;
         let behind = Duration::from_micros(self.shared.behind.load(Ordering::Acquire));
-        if behind <= self.settings.files_behind_max {
-            return Ok(());
+        let most = self.settings.files_behind_max;
+        if behind <= most {
+            let slow = behind > most / SLOW && !self.line.is_hurried();
+            return Ok(if slow { Door::Slow } else { Door::Open });
         }
         match self.shared.files_full.load(Ordering::Acquire) {
             true => Err(RoomError::FilesFull(behind.as_secs())),
@@ -323,9 +337,15 @@ impl Room {
     /// Takes a question, or gives it back if it has to wait.
     fn take(&mut self, (ask, to): Asked, now: Now) -> Option<Asked> {
         let new = is_new(&ask);
-        if new && let Err(why) = self.watermark.check().and_then(|()| self.check_files()) {
-            refuse(to, why);
-            return None;
+        if new {
+            match self.door() {
+                Ok(Door::Open) => {}
+                Ok(Door::Slow) => return Some((ask, to)),
+                Err(why) => {
+                    refuse(to, why);
+                    return None;
+                }
+            }
         }
         let bytes = weight(self.host.state(), &ask);
         let purpose = if new { Purpose::Accept } else { Purpose::Finish };
