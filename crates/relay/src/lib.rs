@@ -73,7 +73,7 @@ pub use key::{
 pub use labels::Labels;
 pub use promise::{Mode, Outcome, Promises, Settled, Ticket};
 pub use receiver::{Received, Receiver, ReceiverLimits};
-pub use refill_sender::{RefillSender, Step};
+pub use refill_sender::{RefillSender, Skipped, Step};
 pub use sender::{Happened, Sender, SenderRules, Want};
 pub use sharder::{Sharded, Sharder};
 pub use wire::Malformed;

@@ -214,7 +214,11 @@ impl Receiver {
                 Received::Nothing
             }
             Ok(_) => Received::Broken("its key frame is for another segment"),
-            Err(_) => Received::Broken("its key frame is damaged"),
+            Err(error) => {
+                incoming.deaf = true;
+                incoming.decoder = None;
+                reject(key, Reason::Permanent, error.to_string())
+            }
         }
     }
 

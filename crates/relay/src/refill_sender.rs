@@ -31,12 +31,21 @@ pub enum Step {
     Done,
 }
 
+/// Segments that a destination will never get.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Skipped {
+    /// The first of them.
+    pub from: SegmentKey,
+    /// The last of them.
+    pub to: u32,
+}
+
 /// One file, one destination.
 #[derive(Debug)]
 pub struct RefillSender {
     sender: Sender,
     destination: DestinationId,
-    skipped: Vec<SegmentKey>,
+    skipped: Vec<Skipped>,
 }
 
 impl RefillSender {
@@ -57,9 +66,9 @@ impl RefillSender {
         self.destination
     }
 
-    /// Segments it went past because damage took them or the destination will never take them.
+    /// What it went past because damage took it or the destination will never take it.
     #[must_use]
-    pub fn skipped(&self) -> &[SegmentKey] {
+    pub fn skipped(&self) -> &[Skipped] {
         &self.skipped
     }
 
@@ -112,7 +121,7 @@ impl RefillSender {
         if next.segment > key.segment {
             // Damage took what is between.
             let gap = SegmentKey { shard: key.shard, segment: next.segment - 1 };
-            return self.skip(gap).map(Step::Say);
+            return self.pass(gap).map(Step::Say);
         }
         if matches!(want, Want::Segment(_)) {
             return Some(Step::Read(key, next));
@@ -135,10 +144,28 @@ impl RefillSender {
         }
     }
 
-    /// Goes on behind a segment that cannot be read or will never be taken. A copy of it should be
-    /// in the quarantine first.
-    pub fn skip(&mut self, key: SegmentKey) -> Option<Message> {
-        self.skipped.push(key);
-        self.sender.skip(key)
+    /// Goes on behind a segment that cannot be read or will never be taken; a copy of it should be
+    /// in the quarantine first. If that was done before and did not help, nothing that builds upon
+    /// it can be decoded there either: the shard goes on at the next snapshot, or it is over.
+    pub fn skip(&mut self, key: SegmentKey, ledger: &Ledger) -> Option<Message> {
+        let shard = key.shard;
+        if self.sender.acked(shard) < Some(key.segment) {
+            return self.pass(key);
+        }
+        let mut entries = ledger.entries(shard).iter();
+        let next = entries
+            .find(|entry| entry.stored == Stored::Snapshot && entry.segment > key.segment)
+            .map(|entry| entry.segment - 1);
+        let to = next.or_else(|| ledger.last_segment(shard))?;
+        self.pass(SegmentKey { shard, segment: to })
+    }
+
+    fn pass(&mut self, to: SegmentKey) -> Option<Message> {
+        let first = self.sender.acked(to.shard).map_or(0, |last| last.saturating_add(1));
+        if first <= to.segment {
+            let from = SegmentKey { shard: to.shard, segment: first };
+            self.skipped.push(Skipped { from, to: to.segment });
+        }
+        self.sender.skip(to)
     }
 }

@@ -295,7 +295,8 @@ impl Sender {
         let Some(stream) = self.streams.get_mut(usize::from(key.shard)) else {
             return vec![Happened::Broken("it rejected a shard that does not exist")];
         };
-        if key.segment >= stream.next {
+        // The next one may be rejected by the key frame that was sent for it.
+        if key.segment > stream.next {
             return vec![Happened::Broken("it rejected a segment that was not sent")];
         }
         // From the rejected one on the receiver drops everything.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use handoff_log::disk::{Counting, Memory};
-use handoff_relay::{Mode, Outcome};
+use handoff_relay::{DeliveryRules, Mode, Outcome};
 use handoff_types::Span;
 
 use crate::world::{World, rules};
@@ -85,4 +85,29 @@ fn a_sink_that_is_down_is_tried_again_and_nothing_is_taken_twice() {
     world.run(Span::from_secs(6));
     world.assert_exactly_once(0, "the sink is back");
     assert_eq!(world.files(), 0);
+}
+
+#[test]
+fn what_a_destination_will_never_take_is_skipped_and_blocks_nobody() {
+    let rules = DeliveryRules { segment_samples: 4, ..rules(2) };
+    let mut world = World::new(rules, Arc::new(Memory::new()));
+    // It knows at most three series a shard: no segment behind that can be decoded there.
+    world.destinations[1].limits.codec.series_max = 3;
+    for series in [2, 40, 40] {
+        world.send(series, Mode::Memory).unwrap();
+        world.run(Span::from_secs(6));
+    }
+    world.run(Span::from_secs(30));
+    assert!(world.skips > 0 && world.skips < 100, "{} skips", world.skips);
+    assert_eq!(world.files(), 0, "the file is done with");
+    world.assert_exactly_once(0, "the other destination");
+    assert!(world.destinations[1].taken.len() < world.sent.len());
+    // Once it can, it gets what is new.
+    world.destinations[1].limits = Default::default();
+    world.destinations[1].restart();
+    world.sent.clear();
+    world.destinations.iter_mut().for_each(|one| one.taken.clear());
+    world.send(40, Mode::Memory).unwrap();
+    world.run(Span::from_secs(30));
+    world.assert_all_exactly_once("afterwards");
 }

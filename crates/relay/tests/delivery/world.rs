@@ -51,6 +51,8 @@ pub struct World {
     /// The next connections are cut after so many bytes in each direction.
     pub cut_next: Option<(usize, usize)>,
     pub cuts: usize,
+    /// How often a destination was told to go on without something.
+    pub skips: usize,
     pub disk_fails: bool,
     /// Whether the disk stopped: the process has ended and does nothing any more.
     pub dead: bool,
@@ -101,6 +103,7 @@ impl World {
             pledged: Vec::new(),
             cut_next: None,
             cuts: 0,
+            skips: 0,
             disk_fails: false,
             dead: false,
             refills: BTreeMap::new(),
@@ -460,8 +463,9 @@ impl World {
                             acks.ack(key, sender.destination());
                         }
                         Happened::Rejected { key, reason, .. } if reason.is_permanent() => {
-                            let skip = sender.skip(key).unwrap();
+                            let skip = sender.skip(key, backlog.refill.ledger()).unwrap();
                             encode(&skip, &mut connection.as_mut().unwrap().out);
+                            self.skips += 1;
                         }
                         Happened::Broken(words) => panic!("{words}"),
                         _ => {}

@@ -9,12 +9,11 @@ use crate::independent::{bytes, packed, request_v1, sample, series_v1};
 const SERIES: usize = 1_000;
 const SCRAPES: usize = 60;
 
+/// Labels, value and time.
+type Scraped = (Vec<(String, String)>, f64, i64);
+
 /// A host's metrics: counters, gauges with decimals, constants, sums of seconds.
-fn scrape(
-    step: usize,
-    values: &mut [f64],
-    dice: &mut u64,
-) -> Vec<(Vec<(String, String)>, f64, i64)> {
+fn scrape(step: usize, values: &mut [f64], dice: &mut u64) -> Vec<Scraped> {
     let mut out = Vec::new();
     for (at, value) in values.iter_mut().enumerate() {
         *dice = mix(*dice);
@@ -37,7 +36,7 @@ fn scrape(
     out
 }
 
-fn body_v1(scrape: &[(Vec<(String, String)>, f64, i64)]) -> Vec<u8> {
+fn body_v1(scrape: &[Scraped]) -> Vec<u8> {
     let series = scrape.iter().map(|(labels, value, time)| {
         let labels: Vec<_> = labels.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
         series_v1(&labels, &[(*value, *time)])
@@ -45,7 +44,7 @@ fn body_v1(scrape: &[(Vec<(String, String)>, f64, i64)]) -> Vec<u8> {
     request_v1(&series.collect::<Vec<_>>())
 }
 
-fn body_v2(scrape: &[(Vec<(String, String)>, f64, i64)]) -> Vec<u8> {
+fn body_v2(scrape: &[Scraped]) -> Vec<u8> {
     let mut symbols = vec![String::new()];
     let mut places = std::collections::HashMap::from([(String::new(), 0_u64)]);
     let mut series = Vec::new();
