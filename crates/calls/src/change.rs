@@ -143,6 +143,14 @@ impl Change {
         }
     }
 
+    /// The call it is about.
+    fn call(&self) -> Option<CallId> {
+        match self.key() {
+            Key::Call(call) => Some(call),
+            Key::Channel(_) | Key::Client(_) => None,
+        }
+    }
+
     /// What of it outlives the server. `state` is the one before it, or after.
     ///
     /// A call is written twice: when it comes, with the offer that it leads to, and when it ends,
@@ -170,4 +178,23 @@ impl Change {
             Self::Channel(..) | Self::ChannelGone(_) => Keep::Always,
         }
     }
+}
+
+/// What of a decision is written: nothing if it need not be, else all that may be. `state` is the one
+/// before it.
+#[must_use]
+pub fn written<'a>(state: &State, changes: &'a [Change]) -> Vec<&'a Change> {
+    // Those that came with this very decision the state does not know.
+    let is_light = |id: CallId| {
+        let came = |change: &Change| matches!(change, Change::Registered(call) if call.id == id && !call.durable);
+        changes.iter().any(came)
+    };
+    let keep = |change: &Change| match change.call() {
+        Some(id) if is_light(id) => Keep::Never,
+        _ => change.keep(state),
+    };
+    if !changes.iter().any(|change| keep(change) == Keep::Always) {
+        return Vec::new();
+    }
+    changes.iter().filter(|change| keep(change) != Keep::Never).collect()
 }

@@ -144,6 +144,8 @@ pub enum Ask {
     Cancel {
         /// Which.
         call: CallId,
+        /// The client that says so, which must be its caller; none for an administrator.
+        by: Option<ClientId>,
     },
     /// A dead letter is called again, under an id of its own and for nobody.
     Requeue {

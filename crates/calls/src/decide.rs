@@ -69,7 +69,7 @@ impl Draft<'_> {
                 self.respond(*client, *call, *fence, result)
             }
             Ask::Acknowledge { client, call } => self.acknowledge(*client, *call),
-            Ask::Cancel { call } => self.cancel(*call),
+            Ask::Cancel { call, by } => self.cancel(*call, *by),
             Ask::Requeue { call } => self.requeue(*call),
             Ask::Purge { channel, only } => self.purge(channel, *only),
             Ask::SetChannel { channel, settings } => self.set_channel(channel, *settings),

@@ -21,6 +21,8 @@ mod change;
 mod client;
 mod codec;
 mod command;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 mod decide;
 mod evolve;
 mod key;
@@ -34,7 +36,7 @@ pub mod transport;
 pub mod wire;
 
 pub use call::{Call, Ended, Event, Happened, Stage, digest};
-pub use change::{Aggregate, Change, Keep};
+pub use change::{Aggregate, Change, Keep, written};
 pub use client::{Client, Serves, Standing};
 pub use codec::{Undecodable, decode_aggregate, decode_change, encode_aggregate, encode_change};
 pub use command::{Ask, Command, Failing, NewCall, Rules};

@@ -23,8 +23,10 @@ pub struct Applied<M: Persist> {
     pub actions: Vec<M::Action>,
     /// Durable up to everything the answer rests on.
     pub ticket: Ticket,
-    /// The record that holds the changes; none if nothing changed.
+    /// The record that holds the changes; none if nothing changed, or nothing of it is written.
     pub sequence: Option<Sequence>,
+    /// Something changed and nothing of it is written, see [`Persist::written`].
+    pub unwritten: bool,
 }
 
 /// Decisions that follow each other at once, see [`Host::hold`].
@@ -132,10 +134,14 @@ impl<M: Persist> Host<M> {
         let Decision { reply, changes, actions } = M::decide(&self.state, command, now, entropy);
         if changes.is_empty() {
             let ticket = self.journal.barrier(M::ROOM);
-            return Ok(Applied { reply, actions, ticket, sequence: None });
+            return Ok(Applied { reply, actions, ticket, sequence: None, unwritten: false });
         }
-        let (sequence, ticket) = self.append(permit, &changes, now, bodies);
-        Ok(Applied { reply, actions, ticket, sequence: Some(sequence) })
+        let Some((sequence, ticket)) = self.append(permit, &changes, now, bodies) else {
+            let ticket = self.journal.barrier(M::ROOM);
+            return Ok(Applied { reply, actions, ticket, sequence: None, unwritten: true });
+        };
+        let sequence = Some(sequence);
+        Ok(Applied { reply, actions, ticket, sequence, unwritten: false })
     }
 
     /// Appends what was decided elsewhere, on this very state. Bodies are in the changes; `bytes` is as
@@ -155,23 +161,31 @@ impl<M: Persist> Host<M> {
         }
         let permit = self.journal.admit(M::ROOM, bytes.saturating_add(ESTIMATE), purpose)?;
         let made = |frames: &[&M::Change]| frames.iter().filter_map(|one| M::body(one)).collect();
-        Ok(self.append(permit, changes, now, made).1)
+        let appended = self.append(permit, changes, now, made);
+        Ok(appended.map_or_else(|| self.journal.barrier(M::ROOM), |(_, ticket)| ticket))
     }
 
-    /// Appends changes and makes them true.
+    /// Appends what is written of changes, and makes all of them true. None if nothing is.
     fn append(
         &mut self,
         permit: Permit,
         changes: &[M::Change],
         now: Now,
         bodies: impl FnOnce(&[&M::Change]) -> Vec<Bytes>,
-    ) -> (Sequence, Ticket) {
-        let mut change = Vec::with_capacity(changes.len() * CHANGE_BYTES);
-        for one in changes {
+    ) -> Option<(Sequence, Ticket)> {
+        let written = M::written(&self.state, changes);
+        if written.is_empty() {
+            for one in changes {
+                M::evolve(&mut self.state, one);
+            }
+            return None;
+        }
+        let mut change = Vec::with_capacity(written.len() * CHANGE_BYTES);
+        for one in &written {
             M::encode_change(one, &mut change);
         }
         let (framed, frames): (Vec<&M::Change>, Vec<Frame>) =
-            changes.iter().filter_map(|change| Some((change, M::frame(change)?))).unzip();
+            written.into_iter().filter_map(|change| Some((change, M::frame(change)?))).unzip();
         let bodies = bodies(&framed);
         assert_eq!(frames.len(), bodies.len(), "a body for every frame");
         let length = |body: &Bytes| u32::try_from(body.len()).unwrap_or(u32::MAX);
@@ -184,7 +198,7 @@ impl<M: Persist> Host<M> {
         if !frames.is_empty() {
             self.bulk.expect(sequence, ticket.receipt(), frames);
         }
-        (sequence, ticket)
+        Some((sequence, ticket))
     }
 
     /// The body of a frame that the state knows of, from the journal or from segments. None if

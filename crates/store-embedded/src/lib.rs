@@ -11,6 +11,7 @@
 
 mod books;
 mod bulk;
+mod calls;
 mod checkpointing;
 mod events;
 mod exchange;

@@ -37,6 +37,12 @@ pub trait Persist: Machine {
     /// [`Undecodable`] for anything [`Self::encode_change`] does not write.
     fn decode_change(bytes: &[u8]) -> Result<(Self::Change, &[u8]), Undecodable>;
 
+    /// What of a decision is written, in its order. Nothing, if it may be lost in a crash: then nobody
+    /// waits for the disk. `state` is the one that was decided on.
+    fn written<'a>(_state: &Self::State, changes: &'a [Self::Change]) -> Vec<&'a Self::Change> {
+        changes.iter().collect()
+    }
+
     /// The key of the one aggregate a change touches.
     fn key(change: &Self::Change) -> Bytes;
 

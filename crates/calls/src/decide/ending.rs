@@ -78,8 +78,11 @@ impl Draft<'_> {
     }
 
     /// Somebody wants a call no more: it is over at once, and whoever runs it is told.
-    pub(super) fn cancel(&mut self, id: CallId) -> Result<Reply, Refusal> {
+    pub(super) fn cancel(&mut self, id: CallId, by: Option<ClientId>) -> Result<Reply, Refusal> {
         let call = self.state.call(id).ok_or(Refusal::NoCall(id))?;
+        if by.is_some() && by != call.caller {
+            return Err(Refusal::NotYours(id));
+        }
         if call.ended().is_none() {
             self.end(call, Outcome::Cancelled, Ending::default());
         }
