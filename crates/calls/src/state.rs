@@ -150,6 +150,12 @@ impl State {
         lane.and_then(|lane| lane.loads.get(&client)).copied().unwrap_or(0)
     }
 
+    /// How many calls end as this one does.
+    #[must_use]
+    pub fn follower_count(&self, call: CallId) -> usize {
+        self.followers(call).count()
+    }
+
     pub(crate) fn lane(&self, channel: &ChannelName) -> Option<&Lane> {
         self.index.lanes.get(channel)
     }
@@ -229,20 +235,19 @@ impl State {
             stored.set_channel(name, Some(*settings));
         }
         for call in self.calls.values().filter(|call| call.durable) {
-            let mut call = call.clone();
-            if let Stage::Running { executor, .. } = call.stage {
-                call.stage = Stage::Offered { executor, until: Steady(0) };
-            } else if let Stage::Offered { until, .. } = &mut call.stage {
-                *until = Steady(0);
-            }
-            if let Stage::Ended(ended) = &mut call.stage {
-                ended.acked = false;
-            }
-            call.attempt = 0;
-            call.history.clear();
-            stored.put_call(call);
+            stored.put_call(Box::new(as_stored(call)));
         }
         stored
+    }
+
+    /// Whether a crash would leave the same of an aggregate as it would of the other state's.
+    #[must_use]
+    pub fn stores_as(&self, other: &Self, key: &Key) -> bool {
+        let stored = |state: &Self| match state.aggregate(key) {
+            Some(Aggregate::Call(call)) => Some(Aggregate::Call(Box::new(as_stored(&call)))),
+            other => other,
+        };
+        stored(self) == stored(other)
     }
 
     pub(crate) fn put_call(&mut self, call: Box<Call>) {
@@ -332,4 +337,18 @@ impl State {
             self.index.ready.remove(name);
         }
     }
+}
+
+/// What is sure to be written of a call.
+fn as_stored(call: &Call) -> Call {
+    let mut call = Call { attempt: 0, history: Vec::new(), ..call.clone() };
+    match &mut call.stage {
+        Stage::Running { executor, .. } => {
+            call.stage = Stage::Offered { executor: *executor, until: Steady(0) };
+        }
+        Stage::Offered { until, .. } => *until = Steady(0),
+        Stage::Ended(ended) => ended.acked = false,
+        Stage::Waiting | Stage::Later(_) | Stage::Following(_) => {}
+    }
+    call
 }

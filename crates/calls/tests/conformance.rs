@@ -1,13 +1,20 @@
 //! The machine passes what every transport passes.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use handoff_calls::Rules;
+use bytes::Bytes;
 use handoff_calls::conformance::{self, Fresh, Memory, model};
+use handoff_calls::transport::Transport as _;
+use handoff_calls::{
+    Ask, CallId, ChannelName, ClientId, NewCall, Notice, Outcome, Reply, Rules, Serves,
+};
+use handoff_types::Span;
 
 /// How many schedules are run, unless `HANDOFF_SCHEDULES` says how many.
-const SCHEDULES: u64 = 3_000;
+const SCHEDULES: u64 = 2_000;
 
 struct InMemory;
 
@@ -30,6 +37,52 @@ fn run<F: Future>(future: F) -> F::Output {
 #[test]
 fn machine_keeps_every_promise_of_a_transport() {
     run(conformance::all(&InMemory));
+}
+
+#[test]
+fn a_restart_keeps_what_was_told_and_whoever_had_a_call_may_go_on() {
+    let bench = Memory::new(Rules::default(), 7);
+    let (caller, worker) = (ClientId::of_chance(1), ClientId::of_chance(2));
+    let channel: ChannelName = "work".parse().unwrap();
+    let ask = |ask: Ask| run(bench.ask(ask)).unwrap();
+    let here = || {
+        let serves = vec![Serves { channel: channel.clone(), concurrency: 1 }];
+        ask(Ask::Init { client: caller, name: "".into(), serves: Vec::new() });
+        ask(Ask::Init { client: worker, name: "".into(), serves });
+    };
+    let call = CallId::of_chance(7);
+    let new = || NewCall {
+        id: call,
+        caller: Some(caller),
+        channel: channel.clone(),
+        params: Bytes::from("7"),
+        key: None,
+        timeout: None,
+        queue_timeout: None,
+        only_with_consumer: false,
+        trace: None,
+    };
+    here();
+    ask(Ask::Request(Box::new(new())));
+    ask(Ask::Accept { client: worker, call, fence: 1 });
+    bench.restart(Span::from_secs(5));
+    here();
+    let told = run(bench.heard(worker)).unwrap();
+    let again = told.iter().any(|one| matches!(one, Notice::Offer(offer) if offer.fence == 1));
+    assert!(again, "it is told again what it has: {told:?}");
+    let beat = ask(Ask::Heartbeat { client: worker, call, fence: 1 });
+    assert_eq!(beat, Reply::Held(true), "its lease goes on");
+    let result = Ok(Bytes::from("8"));
+    let taken = ask(Ask::Respond { client: worker, call, fence: 1, result });
+    assert_eq!(taken, Reply::Taken(Ok(())));
+    bench.restart(Span::from_secs(5));
+    here();
+    run(bench.heard(caller)).unwrap();
+    ask(Ask::Request(Box::new(new())));
+    let told = run(bench.heard(caller)).unwrap();
+    let outcome = Outcome::Answer(Bytes::from("8"));
+    let ended = |one: &Notice| matches!(one, Notice::Ended { outcome: end, .. } if *end == outcome);
+    assert!(told.iter().any(ended), "the answer is there: {told:?}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The machine as a transport in memory.
 //!
-//! After every step the state rebuilt from what a journal would have kept, and one put together from
-//! the aggregates, equal the living one as far as a crash leaves it.
+//! After every step whatever it touched is, in a state rebuilt from what a journal would have kept, as it
+//! is in the living one, as far as a crash leaves it. A restart compares all of it.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -43,6 +43,7 @@ impl Memory {
     /// The server ends and begins anew, `down` later. What was told and not heard is lost.
     pub fn restart(&self, down: Span) {
         let room = &mut *self.room();
+        room.check();
         room.told.clear();
         room.state = room.kept.clone();
         room.now.wall = room.now.wall + down;
@@ -77,8 +78,12 @@ impl Room {
         for change in &changes {
             Calls::evolve(&mut self.state, change);
         }
-        if !changes.is_empty() {
-            self.check();
+        for change in &changes {
+            let key = change.key();
+            assert!(
+                self.kept.stores_as(&self.state, &key),
+                "what is kept leads to what is: {key:?}"
+            );
         }
         for notice in actions {
             if let Some(to) = notice.to() {
@@ -88,6 +93,7 @@ impl Room {
         reply
     }
 
+    /// What is kept leads to what is, whether it is lived through or put together.
     fn check(&self) {
         assert_eq!(self.kept.stored(), self.state.stored(), "what is kept leads to what is");
         let mut put = State::default();

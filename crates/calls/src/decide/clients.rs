@@ -36,6 +36,7 @@ impl Draft<'_> {
         }
         let until = self.now.steady + self.rules.client_timeout;
         let client = Client { id, name: name.into(), serves, until, standing: Standing::Here };
+        self.tell(Notice::Pong { to: id });
         for call in self.state.held_by(id) {
             match call.stage {
                 // It serves the channel no more.
@@ -49,7 +50,6 @@ impl Draft<'_> {
             }
         }
         self.change(Change::Client(Box::new(client)));
-        self.tell(Notice::Pong { to: id });
         Ok(Reply::Done)
     }
 
