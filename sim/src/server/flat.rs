@@ -150,7 +150,7 @@ impl<T: Tenant> Flat<T> {
         history.tell(format_args!("at {}: {}", moment.now, T::say(command)));
         let chance = (moment.now, site.dice.entropy());
         match T::apply(&mut life.host, command, bodies, purpose, chance) {
-            Ok(Applied { reply, actions, ticket, sequence }) => {
+            Ok(Applied { reply, actions, ticket, sequence, .. }) => {
                 if let Some(sequence) = sequence {
                     self.ledger.appended(sequence, T::hash(life.host.state()), moment);
                 }
