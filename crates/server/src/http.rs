@@ -21,6 +21,7 @@
 mod accept;
 mod access;
 mod alarm;
+mod calls;
 mod connection;
 mod correlation;
 mod direct;
@@ -55,6 +56,7 @@ pub(crate) use self::stamp::stamp;
 
 use self::correlation::Ids;
 use crate::auth::Gatekeeper;
+use crate::rooms::calls::CallsRoom;
 use crate::rooms::events::EventsRoom;
 use crate::rooms::exchange::ExchangeRoom;
 use crate::rooms::house::HouseRoom;
@@ -90,6 +92,8 @@ pub struct Rooms {
     pub streams: Option<StreamsRoom>,
     /// Likewise.
     pub exchange: Option<ExchangeRoom>,
+    /// Likewise.
+    pub calls: Option<CallsRoom>,
     /// None if it is closed.
     pub house: Option<HouseRoom>,
     /// The door.

@@ -1,5 +1,6 @@
 //! Rooms at work: each has one task that owns its state, decides, appends and releases in order.
 
+pub mod calls;
 pub mod events;
 pub mod exchange;
 pub mod house;
@@ -37,6 +38,12 @@ pub enum RoomError {
     /// A rule of the exchange.
     #[error(transparent)]
     Exchange(#[from] handoff_exchange::Refusal),
+    /// A rule of the calls room.
+    #[error(transparent)]
+    Calls(#[from] handoff_calls::Refusal),
+    /// The calls room has more to do than it takes.
+    #[error("the calls room is busy; nothing new is taken for the moment")]
+    CallsBusy,
     /// The files of messages are too far behind.
     #[error("the files of messages are {0} s behind; nothing new is taken until they are written")]
     FilesBehind(u64),

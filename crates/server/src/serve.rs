@@ -33,6 +33,7 @@ use crate::auth::{Bootstrapped, Gatekeeper, bootstrap};
 use crate::clock::Clock;
 use crate::http::{self, App};
 use crate::rooms::Work;
+use crate::rooms::calls::{self, CallsRoom};
 use crate::rooms::events::{EventsRoom, Parts};
 use crate::rooms::exchange::{self, ExchangeRoom};
 use crate::rooms::house::HouseRoom;
@@ -174,6 +175,7 @@ pub async fn run(settings: Settings, hooks: Hooks) -> Result<(), ServeError> {
         events: None,
         streams: None,
         exchange: None,
+        calls: None,
     };
     let Some(foundation) = server.foundation().await? else { return Ok(()) };
     let keep = server.furnish(foundation)?;
@@ -235,6 +237,7 @@ struct Server {
     events: Option<(EventsRoom, Work)>,
     streams: Option<(StreamsRoom, Work)>,
     exchange: Option<(ExchangeRoom, Work)>,
+    calls: Option<(CallsRoom, Work)>,
 }
 
 /// What must outlive the rooms.
@@ -266,6 +269,9 @@ impl Server {
         }
         if self.settings.exchange.enabled {
             self.readiness.set_room(Room::Exchange, RoomStatus::Starting);
+        }
+        if self.settings.calls.enabled {
+            self.readiness.set_room(Room::Calls, RoomStatus::Starting);
         }
         self.readiness.set_phase(Phase::Starting("reading the journal".to_owned()));
         let settings = self.settings.clone();
@@ -299,6 +305,7 @@ impl Server {
             events,
             streams,
             exchange,
+            calls,
             folders,
             report,
             lock,
@@ -316,6 +323,7 @@ impl Server {
         self.readiness.set_room(Room::Events, events.status());
         self.readiness.set_room(Room::Streams, streams.status());
         self.readiness.set_room(Room::Exchange, exchange.status());
+        self.readiness.set_room(Room::Calls, calls.status());
         for (room, status) in self.readiness.board().rooms {
             if let RoomStatus::Closed(why) = status {
                 error!(%room, why, "a room stays closed");
@@ -356,6 +364,17 @@ impl Server {
             let fault = |fault| StartError::System { what: "a thread", fault };
             self.exchange = Some(started.map_err(fault)?);
         }
+        if let Found::Open(room) = calls {
+            self.calls = Some(CallsRoom::start(calls::Parts {
+                host: room.host,
+                checkpoints: room.checkpoints,
+                clock: clock.clone(),
+                dice: dice.clone(),
+                settings: self.settings.calls.clone(),
+                watermark: Arc::clone(&watermark),
+                metrics: Arc::clone(&self.metrics),
+            }));
+        }
         if let Found::Open(room) = events {
             self.events = Some(EventsRoom::start(Parts {
                 host: room.host,
@@ -380,7 +399,8 @@ impl Server {
         begun: Instant,
     ) -> Result<bool, ServeError> {
         self.readiness.set_phase(Phase::Starting("catching up with what was missed".to_owned()));
-        if self.events.is_some() || self.streams.is_some() || self.exchange.is_some() {
+        let any = self.events.is_some() || self.streams.is_some();
+        if any || self.exchange.is_some() || self.calls.is_some() {
             let resumed = async {
                 if let Some((_, work)) = &mut self.events {
                     work.resumed().await;
@@ -389,6 +409,9 @@ impl Server {
                     work.resumed().await;
                 }
                 if let Some((_, work)) = &mut self.exchange {
+                    work.resumed().await;
+                }
+                if let Some((_, work)) = &mut self.calls {
                     work.resumed().await;
                 }
             };
@@ -412,6 +435,7 @@ impl Server {
         let events = self.events.as_ref().map(|(room, _)| room.clone());
         let streams = self.streams.as_ref().map(|(room, _)| room.clone());
         let exchange = self.exchange.as_ref().map(|(room, _)| room.clone());
+        let calls = self.calls.as_ref().map(|(room, _)| room.clone());
         // A room that is closed has no sessions, and nobody should wait for one.
         self.bound.events.take_if(|_| events.is_none());
         let mut listeners = vec![("http", self.bound.http)];
@@ -424,7 +448,9 @@ impl Server {
             opening,
         };
         let (held, open) = (gate.clone(), events.clone());
-        self.app.open(http::Rooms { events: open, streams, exchange, house, gate: held, facts });
+        let rooms =
+            http::Rooms { events: open, streams, exchange, calls, house, gate: held, facts };
+        self.app.open(rooms);
         if let (Some(socket), Some(room)) = (events_socket, events) {
             let certificates = self.certificates.as_ref().filter(|_| self.settings.events.tls);
             let parts = sevent::Parts {
@@ -458,6 +484,9 @@ impl Server {
                 }
                 () = ended(self.exchange.as_mut().map(|(_, work)| work.ended())) => {
                     return Err(ServeError::Gone("the exchange"));
+                }
+                () = ended(self.calls.as_mut().map(|(_, work)| work.ended())) => {
+                    return Err(ServeError::Gone("the calls room"));
                 }
                 () = ended(self.house.as_mut().map(|house| house.task.ended())) => {
                     return Err(ServeError::Gone("the house"));
@@ -501,6 +530,9 @@ impl Server {
         if let Some((room, _)) = &self.exchange {
             room.set_settings(new.exchange.clone());
         }
+        if let Some((room, _)) = &self.calls {
+            room.set_settings(new.calls.clone());
+        }
         self.settings.server.stop_time_max = new.server.stop_time_max;
         if !later.is_empty() {
             warn!(keys = later.join(", "), "changed, and in force with the next start");
@@ -521,6 +553,9 @@ impl Server {
             room.refuse_to_wait();
         }
         if let Some((room, _)) = &self.exchange {
+            room.refuse_to_wait();
+        }
+        if let Some((room, _)) = &self.calls {
             room.refuse_to_wait();
         }
         let patience = self.settings.server.stop_time_max;
@@ -544,6 +579,10 @@ impl Server {
                 work.stop().await;
             }
             if let Some((room, work)) = self.exchange {
+                drop(room);
+                work.stop().await;
+            }
+            if let Some((room, work)) = self.calls {
                 drop(room);
                 work.stop().await;
             }

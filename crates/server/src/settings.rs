@@ -1,13 +1,16 @@
 //! What the operator decided. Filled by the composition root from file, environment and flags;
 //! nothing here reads them.
 
+mod calls;
 mod exchange;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use self::calls::{Calls, DeclaredChannel};
 pub use self::exchange::{Exchange, Ordering, ServeOrder};
+pub use handoff_calls::{ChannelName, Durability as CallDurability, OnLost, WithoutConsumer};
 pub use handoff_events::{Bounds, CatchUp, Publishing};
 use handoff_streams::TopicSettings;
 pub use handoff_streams::groups::{GroupBounds, GroupName, GroupSettings, Order, Start};
@@ -29,6 +32,8 @@ pub struct Settings {
     pub streams: Streams,
     /// `[exchange]`
     pub exchange: Exchange,
+    /// `[calls]`
+    pub calls: Calls,
 }
 
 /// `[server]`

@@ -3,12 +3,14 @@
 //! Names of metrics and their help stand in one place ([`names`]). What a room owns is read when
 //! somebody looks; nothing is counted twice.
 
+mod calls;
 mod exchange;
 pub mod logs;
 mod metrics;
 pub mod names;
 mod process;
 
+pub use calls::CallsMetrics;
 pub use exchange::{ExchangeMetrics, ExchangeOutcome, ExchangeStep, MessageOutcome, MessageWay};
 pub use logs::{LogError, LogHandle, init};
 pub use metrics::{Counted, DiskSpace, HttpMetrics, MEDIA_TYPE, Metrics, RequestLabels};

@@ -134,6 +134,16 @@ pub enum Code {
     ProcessReady,
     /// The report contradicts what was reported before.
     Contradiction,
+    /// There is no such call, dead letter or channel, or none that the caller sees.
+    CallNotFound,
+    /// A call, a client or a channel cannot be as it is described.
+    CallsInvalid,
+    /// There are as many calls, bytes, channels or clients as the room takes.
+    CallsFull,
+    /// The id of a call stands for another one.
+    CallReused,
+    /// The idempotency key stands for another call.
+    KeyReused,
     /// There are as many connections or sessions as the server takes.
     ServerBusy,
     /// The server is stopping.
@@ -158,7 +168,7 @@ pub enum Code {
 
 impl Code {
     /// Every code there is, for the page that explains them.
-    pub const ALL: [Self; 69] = [
+    pub const ALL: [Self; 74] = [
         Self::RoomBusy,
         Self::JournalFull,
         Self::DiskFull,
@@ -218,6 +228,11 @@ impl Code {
         Self::NotPrepared,
         Self::ProcessReady,
         Self::Contradiction,
+        Self::CallNotFound,
+        Self::CallsInvalid,
+        Self::CallsFull,
+        Self::CallReused,
+        Self::KeyReused,
         Self::ServerBusy,
         Self::ServerStopping,
         Self::PortTaken,
@@ -293,6 +308,11 @@ impl Code {
             Self::NotPrepared => "exchange.not_prepared",
             Self::ProcessReady => "exchange.process_ready",
             Self::Contradiction => "exchange.contradiction",
+            Self::CallNotFound => "calls.not_found",
+            Self::CallsInvalid => "calls.invalid",
+            Self::CallsFull => "calls.full",
+            Self::CallReused => "calls.id_reused",
+            Self::KeyReused => "calls.key_reused",
             Self::ServerBusy => "server.busy",
             Self::ServerStopping => "server.stopping",
             Self::PortTaken => "server.port_taken",
@@ -425,6 +445,15 @@ impl Code {
             }
             Self::ProcessReady => "report rollback or commit, whichever the database did",
             Self::Contradiction => "an administrator was told; look what the database really did",
+            Self::CallNotFound => {
+                "check the id; a call that is over is known for calls.kept_secs only"
+            }
+            Self::CallsInvalid => "correct what the detail names; nothing changed",
+            Self::CallsFull => {
+                "wait until some are over, serve the channel, or raise the key that the detail names"
+            }
+            Self::CallReused => "give every call its own id",
+            Self::KeyReused => "give every call its own key, or send the same content again",
             Self::ServerBusy => {
                 "close some, or raise server.connections_max or events.sessions_max"
             }

@@ -88,7 +88,7 @@ where
     let io = TokioIo::new(Watched { io, has_read: false, activity: Arc::clone(&activity) });
     let service = Requests { router, door, peer, activity: Arc::clone(&activity) };
     let builder = builder();
-    let mut connection = pin!(builder.serve_connection(io, service));
+    let mut connection = pin!(builder.serve_connection_with_upgrades(io, service));
     let mut check = activity.at(0) + limits.look_every();
     let mut stopping = false;
     let mut leaving = false;

@@ -22,7 +22,7 @@ use super::events::{StreamClosed, dead};
 use super::front::{Door, Routes, front};
 use super::problem::{self, Problem, ProblemBody};
 use super::streams::groups;
-use super::{App, events, exchange, house, stream, streams, tokens};
+use super::{App, calls, events, exchange, house, stream, streams, tokens};
 
 /// What every route that asks for a token may refuse.
 const GUARDED: &[Code] = &[
@@ -344,6 +344,44 @@ const REFUSALS: &[(&str, &[&[Code]])] = &[
     ),
     ("requeueMessages", &[GUARDED, BODY, CHANGE, &[Code::ExchangeNotFound, Code::ExchangeInvalid]]),
     ("exchangeStats", &[GUARDED, &[Code::RequestMalformed]]),
+    ("connectCalls", &[GUARDED, &[Code::RequestMalformed, Code::ServerBusy]]),
+    (
+        "call",
+        &[
+            GUARDED,
+            BODY,
+            CHANGE,
+            &[Code::CallsInvalid, Code::CallsFull, Code::KeyReused, Code::DiskLow],
+        ],
+    ),
+    ("showCall", &[GUARDED, &[Code::RequestMalformed, Code::CallNotFound]]),
+    ("cancelCall", &[GUARDED, CHANGE, &[Code::RequestMalformed, Code::CallNotFound]]),
+    ("listCalls", &[GUARDED, &[Code::RequestMalformed, Code::CallsInvalid]]),
+    ("callStats", &[GUARDED, &[Code::RequestMalformed]]),
+    (
+        "requeueCall",
+        &[
+            GUARDED,
+            CHANGE,
+            &[Code::RequestMalformed, Code::CallNotFound, Code::CallsFull, Code::DiskLow],
+        ],
+    ),
+    ("listDeadCalls", &[GUARDED, &[Code::RequestMalformed, Code::CallsInvalid]]),
+    ("purgeDeadCalls", &[GUARDED, CHANGE, &[Code::RequestMalformed, Code::CallsInvalid]]),
+    (
+        "purgeDeadCall",
+        &[GUARDED, CHANGE, &[Code::RequestMalformed, Code::CallsInvalid, Code::CallNotFound]],
+    ),
+    ("listCallChannels", &[GUARDED, &[Code::RequestMalformed]]),
+    ("showCallChannel", &[GUARDED, &[Code::RequestMalformed, Code::CallsInvalid]]),
+    (
+        "putCallChannel",
+        &[GUARDED, BODY, CHANGE, &[Code::CallsInvalid, Code::CallsFull, Code::DiskLow]],
+    ),
+    (
+        "deleteCallChannel",
+        &[GUARDED, CHANGE, &[Code::RequestMalformed, Code::CallsInvalid, Code::CallNotFound]],
+    ),
     ("listTokens", &[GUARDED]),
     ("createToken", &[GUARDED, BODY, CHANGE]),
     ("revokeToken", &[GUARDED, CHANGE, &[Code::TokenNotFound]]),
@@ -417,6 +455,19 @@ fn described() -> OpenApiRouter<Door> {
         .routes(routes!(groups::message_status))
         .routes(routes!(groups::list_letters))
         .routes(routes!(groups::replay_letters))
+        .routes(routes!(calls::connect_calls))
+        .routes(routes!(calls::list_calls))
+        .routes(routes!(calls::call_stats))
+        .routes(routes!(calls::list_call_channels))
+        .routes(routes!(
+            calls::show_call_channel,
+            calls::put_call_channel,
+            calls::delete_call_channel
+        ))
+        .routes(routes!(calls::list_dead_calls, calls::purge_dead_calls))
+        .routes(routes!(calls::purge_dead_call))
+        .routes(routes!(calls::show_call, calls::call, calls::cancel_call))
+        .routes(routes!(calls::requeue_call))
         .routes(routes!(exchange::activate_device))
         .routes(routes!(exchange::show_self))
         .routes(routes!(exchange::device_log))

@@ -77,7 +77,8 @@ pub(super) async fn metrics(
     let events = door.app.rooms().and_then(|rooms| rooms.events.as_ref());
     let streams = door.app.rooms().and_then(|rooms| rooms.streams.as_ref());
     let exchange = door.app.rooms().and_then(|rooms| rooms.exchange.as_ref());
-    let text = door.app.metrics.scrape(events, streams, exchange).await;
+    let calls = door.app.rooms().and_then(|rooms| rooms.calls.as_ref());
+    let text = door.app.metrics.scrape(events, streams, exchange, calls).await;
     let kind = HeaderValue::from_static(telemetry::MEDIA_TYPE);
     Ok(([(header::CONTENT_TYPE, kind)], text).into_response())
 }

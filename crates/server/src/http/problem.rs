@@ -193,6 +193,11 @@ const TABLE: &[Said] = &[
     said(Code::NotPrepared, StatusCode::CONFLICT, "it was not prepared"),
     said(Code::ProcessReady, StatusCode::CONFLICT, "it is ready to commit"),
     said(Code::Contradiction, StatusCode::CONFLICT, "the report contradicts an earlier one"),
+    said(Code::CallNotFound, StatusCode::NOT_FOUND, "there is no such call"),
+    said(Code::CallsInvalid, StatusCode::UNPROCESSABLE_ENTITY, "the request to calls is not valid"),
+    later(Code::CallsFull, StatusCode::SERVICE_UNAVAILABLE, "no more are taken", 5),
+    said(Code::CallReused, StatusCode::CONFLICT, "the call id is used already"),
+    said(Code::KeyReused, StatusCode::CONFLICT, "the key is used already"),
     later(Code::ServerBusy, StatusCode::SERVICE_UNAVAILABLE, "the server is busy", 1),
     later(Code::ServerStopping, StatusCode::SERVICE_UNAVAILABLE, "the server is stopping", 5),
     said(Code::PortTaken, StatusCode::INTERNAL_SERVER_ERROR, "the port is taken"),
@@ -347,7 +352,8 @@ impl Problem {
             RoomError::House(House::Invalid(_) | House::Full(_)) => Code::RequestInvalid,
             RoomError::Stream(refusal) => stream_code(&refusal),
             RoomError::Exchange(refusal) => exchange_code(&refusal),
-            RoomError::FilesBehind(_) => Code::RoomBusy,
+            RoomError::Calls(refusal) => calls_code(&refusal),
+            RoomError::FilesBehind(_) | RoomError::CallsBusy => Code::RoomBusy,
             RoomError::FilesFull(_) => Code::DiskFull,
             RoomError::Quota { seconds, .. } => {
                 return Self { retry_after: Some(seconds), ..Self::new(Code::StreamsQuota, words) };
@@ -414,6 +420,19 @@ fn stream_code(refusal: &handoff_streams::Refusal) -> Code {
         Refusal::Group(GroupRefusal::MemberGone(_)) => Code::MemberGone,
         Refusal::Group(GroupRefusal::Fenced { .. }) => Code::Fenced,
         _ => Code::StreamsInvalid,
+    }
+}
+
+/// The code of what the calls room refuses.
+fn calls_code(refusal: &handoff_calls::Refusal) -> Code {
+    use handoff_calls::Refusal;
+    match refusal {
+        Refusal::NoCall(_) | Refusal::NotDead(_) | Refusal::NoChannel(_) => Code::CallNotFound,
+        Refusal::IdReused(_) => Code::CallReused,
+        Refusal::KeyReused(_) => Code::KeyReused,
+        Refusal::Full { .. } => Code::CallsFull,
+        Refusal::TooLarge { .. } => Code::RequestTooLarge,
+        _ => Code::CallsInvalid,
     }
 }
 

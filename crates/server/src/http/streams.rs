@@ -3,7 +3,7 @@
 //! Names that a token does not see are refused by their name, whether or not there is such a topic:
 //! who may not use a name does not learn whether somebody else does.
 
-mod base64;
+pub(super) mod base64;
 mod format;
 pub(super) mod groups;
 mod incoming;

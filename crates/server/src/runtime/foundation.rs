@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use handoff_calls::Calls;
 use handoff_events::Events;
 use handoff_exchange::Exchange;
 use handoff_house::House;
@@ -44,6 +45,8 @@ pub struct Foundation {
     pub streams: Found<Streams>,
     /// Devices and databases.
     pub exchange: Found<Exchange>,
+    /// Calls.
+    pub calls: Found<Calls>,
     /// The files of their messages, if that room is open.
     pub folders: Option<Folders>,
     /// What recovery found.
@@ -94,7 +97,7 @@ impl Foundation {
         let data_dir = absolute(&settings.server.data_dir);
         let (directory, lock) = Directory::open_locked(&data_dir, dice::fresh()?)
             .map_err(|error| StartError::directory(&data_dir, error))?;
-        let ReadBack { opened, report, house, events, streams, exchange, clock } =
+        let ReadBack { opened, report, house, events, streams, exchange, calls, clock } =
             read(&directory, settings)?;
         if settings.auth.enabled
             && let Read::Closed(why) = &house
@@ -117,6 +120,7 @@ impl Foundation {
             events: furnish.room(events),
             streams: furnish.room(streams),
             exchange,
+            calls: furnish.room(calls),
             folders,
             report,
             lock,
@@ -178,6 +182,7 @@ struct ReadBack {
     events: Read<Events>,
     streams: Read<Streams>,
     exchange: Read<Exchange>,
+    calls: Read<Calls>,
     /// The latest time the directory knows of.
     clock: Option<Now>,
 }
@@ -255,8 +260,12 @@ fn read(directory: &Directory, settings: &Settings) -> Result<ReadBack, StartErr
             },
             false => Read::Off,
         };
+        let mut calls = match settings.calls.enabled {
+            true => Read::<Calls>::begin(directory, &closed),
+            false => Read::Off,
+        };
         let mut rooms: Vec<&mut dyn Loads> =
-            [house.loads(), events.loads(), streams.loads(), exchange.loads()]
+            [house.loads(), events.loads(), streams.loads(), exchange.loads(), calls.loads()]
                 .into_iter()
                 .flatten()
                 .collect();
@@ -268,15 +277,17 @@ fn read(directory: &Directory, settings: &Settings) -> Result<ReadBack, StartErr
             let (house, events) = (house.or_closed_by(&report), events.or_closed_by(&report));
             let streams = streams.or_closed_by(&report);
             let exchange = exchange.or_closed_by(&report);
+            let calls = calls.or_closed_by(&report);
             let rooms = [
                 house.clock(directory),
                 events.clock(directory),
                 streams.clock(directory),
                 exchange.clock(directory),
+                calls.clock(directory),
             ];
             let known = rooms.into_iter().chain([report.clock]);
             let clock = known.flatten().max_by_key(|now| now.steady);
-            return Ok(ReadBack { opened, report, house, events, streams, exchange, clock });
+            return Ok(ReadBack { opened, report, house, events, streams, exchange, calls, clock });
         }
         let before = closed.len();
         closed.extend(failed.iter().filter_map(|error| match error {

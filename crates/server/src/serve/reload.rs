@@ -8,6 +8,7 @@
 //! | `server.disk_free_min`, `server.stop_secs_max` | `auth.*` |
 //! | `streams.*`, for requests from now on | `streams.enabled`, `.delivery_bytes_max`, `[[streams.topic]]`, `[[streams.group]]` |
 //! | `exchange.*`, for requests from now on | `exchange.enabled`, `.reads_max`, `.waiting_max` |
+//! | `calls.*`, for requests from now on | `calls.enabled`, `.clients_max`, `.waiting_max`, `[[calls.channel]]` |
 //! | `events.*`, for registrations and sessions from now on | `events.enabled`, `.listen`, `.tls`, `.answers_bytes_max` |
 
 use crate::settings::Settings;
@@ -42,6 +43,10 @@ pub(super) fn needs_restart(old: &Settings, new: &Settings) -> Vec<&'static str>
         ("exchange.enabled", old.exchange.enabled != new.exchange.enabled),
         ("exchange.reads_max", old.exchange.reads_max != new.exchange.reads_max),
         ("exchange.waiting_max", old.exchange.waiting_max != new.exchange.waiting_max),
+        ("calls.enabled", old.calls.enabled != new.calls.enabled),
+        ("calls.clients_max", old.calls.clients_max != new.calls.clients_max),
+        ("calls.waiting_max", old.calls.waiting_max != new.calls.waiting_max),
+        ("calls.channel", old.calls.channels != new.calls.channels),
     ];
     differs.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
 }

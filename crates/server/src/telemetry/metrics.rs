@@ -20,10 +20,12 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Metric, Registry};
 use tokio::time::Instant;
 
+use super::calls::{CallsMetrics, put_calls};
 use super::exchange::{ExchangeMetrics, put_exchange};
 use super::names::{self, Named};
 use super::process::Process;
 use crate::clock::Clock;
+use crate::rooms::calls::{self, CallsRoom};
 use crate::rooms::events::{EventsRoom, Stats};
 use crate::rooms::exchange::{self, ExchangeRoom};
 use crate::rooms::streams::{self, StreamsRoom};
@@ -48,6 +50,7 @@ pub struct Metrics {
     http: HttpMetrics,
     streams: StreamMetrics,
     exchange: ExchangeMetrics,
+    calls: CallsMetrics,
     notified: Counter,
     lateness: Histogram,
     log: OnceLock<(Weak<Threaded>, Clock)>,
@@ -174,6 +177,8 @@ impl Metrics {
         let streams = StreamMetrics::default();
         let exchange = ExchangeMetrics::default();
         exchange.register(&mut registry);
+        let calls = CallsMetrics::default();
+        calls.register(&mut registry);
         let (notified, lateness) = (Counter::default(), Histogram::new(LATENESS_BUCKETS));
         let build = Info::new(Build { version });
         put(&mut registry, names::BUILD, build);
@@ -200,6 +205,7 @@ impl Metrics {
             http,
             streams,
             exchange,
+            calls,
             notified,
             lateness,
             log: OnceLock::new(),
@@ -223,6 +229,12 @@ impl Metrics {
     #[must_use]
     pub fn exchange(&self) -> &ExchangeMetrics {
         &self.exchange
+    }
+
+    /// What is counted of calls.
+    #[must_use]
+    pub fn calls(&self) -> &CallsMetrics {
+        &self.calls
     }
 
     /// An occurrence was given to this many sessions, this long after it was due.
@@ -261,6 +273,7 @@ impl Metrics {
         events: Option<&EventsRoom>,
         streams: Option<&StreamsRoom>,
         exchange: Option<&ExchangeRoom>,
+        calls: Option<&CallsRoom>,
     ) -> String {
         let events = match events {
             Some(room) => room.stats().await.ok(),
@@ -274,7 +287,11 @@ impl Metrics {
             Some(room) => room.stats().await.ok(),
             None => None,
         };
-        let seen = self.seen(events, streams, exchange);
+        let calls = match calls {
+            Some(room) => room.stats().await.ok(),
+            None => None,
+        };
+        let seen = self.seen(events, streams, exchange, calls);
         let mut text = String::with_capacity(8192);
         let written = encode_registry(&mut text, &self.registry)
             .and_then(|()| encode_registry(&mut text, &seen))
@@ -289,6 +306,7 @@ impl Metrics {
         events: Option<Stats>,
         streams: Option<streams::Stats>,
         exchange: Option<exchange::Stats>,
+        calls: Option<calls::Stats>,
     ) -> Registry {
         let mut registry = Registry::default();
         let seen = &mut registry;
@@ -301,6 +319,9 @@ impl Metrics {
         }
         if let Some(stats) = exchange {
             put_exchange(seen, stats);
+        }
+        if let Some(stats) = calls {
+            put_calls(seen, stats);
         }
         if let Some((journal, clock)) = self.log.get()
             && let Some(journal) = journal.upgrade()
@@ -481,7 +502,7 @@ mod tests {
         metrics.http().answered(labels, Duration::from_millis(2));
         metrics.told(3, Duration::from_millis(4));
         metrics.watch_disk(|| Some(DiskSpace { free: 7, min: 5 }));
-        let text = metrics.scrape(None, None, None).await;
+        let text = metrics.scrape(None, None, None, None).await;
         let lines = lines(&text);
         for line in [
             "handoff_build_info{version=\"9.9.9\"} 1",
@@ -508,7 +529,8 @@ mod tests {
         let metrics = Metrics::new("1");
         metrics.watch_log(&journal, &clock);
         let oldest = async |age: &str| {
-            let (text, line) = (metrics.scrape(None, None, None).await, "oldest_unsynced_seconds");
+            let (text, line) =
+                (metrics.scrape(None, None, None, None).await, "oldest_unsynced_seconds");
             let line = format!("handoff_log_{line} {age}");
             assert!(lines(&text).contains(&&*line), "{line}\nis not in\n{text}");
         };
@@ -530,13 +552,13 @@ mod tests {
         faults.clear();
         ticket.wait().unwrap();
         oldest("0.0").await;
-        let text = metrics.scrape(None, None, None).await;
+        let text = metrics.scrape(None, None, None, None).await;
         assert!(lines(&text).contains(&"handoff_log_fsync_seconds_count 1"), "{text}");
     }
 
     #[tokio::test]
     async fn every_metric_has_its_help_and_stands_once() {
-        let text = Metrics::new("1").scrape(None, None, None).await;
+        let text = Metrics::new("1").scrape(None, None, None, None).await;
         let mut described: Vec<&str> = text
             .lines()
             .filter_map(|line| line.strip_prefix("# TYPE "))

@@ -199,6 +199,33 @@ pub const PROCESS_FILES: Named = ("process_open_fds", "open files, sockets inclu
 /// Gauge.
 pub const PROCESS_FILES_MAX: Named = ("process_max_fds", "files that may be open");
 
+/// `{outcome}`
+pub const CALLS_REQUESTS: Named =
+    ("handoff_calls_requests", "calls asked for: registered, known again, or refused");
+/// `{outcome}`
+pub const CALLS_ENDED: Named = (
+    "handoff_calls_ends_told",
+    "ends of calls told, by how they ended; one that is asked for again is told again",
+);
+/// Counter.
+pub const CALLS_LATE: Named =
+    ("handoff_calls_late_results", "results refused because they came too late");
+/// Gauge.
+pub const CALLS_KNOWN: Named = ("handoff_calls_known", "calls that are known, those over included");
+/// Gauge.
+pub const CALLS_BODY_BYTES: Named =
+    ("handoff_calls_body_bytes", "bytes of all bodies that are kept");
+/// Gauge.
+pub const CALLS_CLIENTS: Named = ("handoff_calls_clients", "clients there are");
+/// Gauge.
+pub const CALLS_CHANNELS: Named = (
+    "handoff_calls_channels",
+    "channels that have settings, calls that are not over, dead letters or consumers",
+);
+/// `{stage}`
+pub const CALLS_STAGES: Named =
+    ("handoff_calls_stage_calls", "calls of all channels by how far they are");
+
 /// `{way, outcome}`
 pub const EXCHANGE_MESSAGES: Named =
     ("handoff_exchange_messages", "messages by the way they go and what became of them");

@@ -125,6 +125,7 @@ impl World {
             events,
             streams: None,
             exchange: None,
+            calls: None,
             house: house.clone(),
             gate,
             facts,

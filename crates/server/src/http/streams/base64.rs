@@ -3,7 +3,7 @@
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 /// Bytes as text, padded.
-pub(super) fn encode(bytes: &[u8], text: &mut String) {
+pub(in crate::http) fn encode(bytes: &[u8], text: &mut String) {
     text.reserve(bytes.len().div_ceil(3) * 4);
     for three in bytes.chunks(3) {
         let mut word = 0;

@@ -1,0 +1,291 @@
+//! One connection of a client.
+//!
+//! Whatever the client says goes to the room in order, and whatever the room says to it comes back over
+//! its line in order, the answers to its pings among it: a way that carries those carries the rest.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::{SinkExt as _, StreamExt as _};
+use handoff_calls::wire::{Pong, Up};
+use handoff_calls::{ChannelName, ClientId};
+use handoff_types::{Room, Sight};
+use hyper::upgrade::Upgraded;
+use hyper_util::rt::TokioIo;
+use serde_json::value::RawValue;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::time::{Instant, sleep_until, timeout};
+use tokio_websockets::{CloseCode, Error, Message, WebSocketStream};
+
+use super::frames::{ask_of, frame_of, refused};
+use crate::auth::Caller;
+use crate::http::access::Key;
+use crate::http::front::Door;
+use crate::http::problem::Problem;
+use crate::rooms::RoomError;
+use crate::rooms::calls::{CallsRoom, Ended, Line, Told};
+
+/// The longest reason that a WebSocket can give for its end.
+const REASON_BYTES_MAX: usize = 120;
+
+/// How long a client may take to take leave, and how much it may still say.
+const FAREWELL: Duration = Duration::from_secs(2);
+const DRAINED_AT_ONCE: usize = 16 << 10;
+const DRAINED_MAX: usize = 4_096;
+
+/// Pings that may be under way.
+const PINGS_MAX: usize = 1_024;
+
+/// A WebSocket that came by HTTP.
+type WebSocket = WebSocketStream<TokioIo<Upgraded>>;
+
+/// A connection of a client.
+pub(super) struct Connection {
+    room: CallsRoom,
+    sight: Sight,
+    door: Door,
+    key: Key,
+    line: Arc<Line>,
+    /// Who it is, once it has said so.
+    client: Option<ClientId>,
+    /// The numbers of pings that are not answered yet.
+    pings: VecDeque<u64>,
+    /// The answer to `init` was given: it says more than others.
+    greeted: bool,
+}
+
+/// Why a connection ends.
+struct End {
+    code: CloseCode,
+    words: String,
+}
+
+impl End {
+    fn protocol(words: impl Into<String>) -> Self {
+        Self { code: CloseCode::PROTOCOL_ERROR, words: words.into() }
+    }
+
+    fn policy(words: impl Into<String>) -> Self {
+        Self { code: CloseCode::POLICY_VIOLATION, words: words.into() }
+    }
+
+    fn stopping() -> Self {
+        Self { code: CloseCode::SERVICE_RESTART, words: "the server is stopping".to_owned() }
+    }
+}
+
+impl Connection {
+    pub(super) fn new(
+        room: CallsRoom,
+        (sight, caller): (Sight, &Caller),
+        door: Door,
+        key: Key,
+    ) -> Self {
+        let line = Arc::new(Line::new(room.settings().line_bytes_max, caller.name()));
+        let (client, pings, greeted) = (None, VecDeque::new(), false);
+        Self { room, sight, door, key, line, client, pings, greeted }
+    }
+
+    /// Serves it to its end.
+    pub(super) async fn serve(mut self, mut socket: WebSocket) {
+        let end = self.converse(&mut socket).await;
+        if let Some(client) = self.client {
+            self.room.disconnect(client, &self.line).await;
+        }
+        if let Some(End { code, words }) = end {
+            let cut = words.floor_char_boundary(REASON_BYTES_MAX);
+            let close = Message::close(Some(code), words.get(..cut).unwrap_or_default());
+            let patience = self.door.app.limits().stall_max;
+            let said = async {
+                // What is no WebSocket at all the library has answered already.
+                if socket.send(close).await.is_err() {
+                    drop(socket.flush().await);
+                }
+            };
+            // Whoever does not take it has gone.
+            drop(timeout(patience, said).await);
+            drop(timeout(FAREWELL, drained(socket.into_inner())).await);
+        }
+    }
+
+    /// Carries frames both ways. Why it ends; none if the client has gone.
+    async fn converse(&mut self, socket: &mut WebSocket) -> Option<End> {
+        let limits = self.door.app.limits();
+        let silence = |room: &CallsRoom| Duration::from_micros(room.settings().client_timeout.0);
+        let mut until = Instant::now() + limits.header_time_max;
+        let line = Arc::clone(&self.line);
+        let door = self.door.clone();
+        loop {
+            // All of these can be dropped at any time: they take nothing unless they are done.
+            tokio::select! {
+                biased;
+                () = door.stop.cancelled() => return Some(End::stopping()),
+                told = line.take() => {
+                    let told = match told {
+                        Ok(told) => told,
+                        Err((why, words)) => return Some(end_of(why, words)),
+                    };
+                    match timeout(limits.stall_max, self.pass_on(socket, told)).await {
+                        Ok(Ok(())) => {}
+                        Ok(Err(_)) | Err(_) => return None,
+                    }
+                }
+                said = socket.next() => {
+                    until = Instant::now() + silence(&self.room);
+                    match said {
+                        None => return None,
+                        Some(Err(Error::Protocol(why))) => {
+                            return Some(End::protocol(format!("no frame: {why}")));
+                        }
+                        Some(Err(Error::PayloadTooLong { len, max_len })) => {
+                            let words = format!("a frame of {len} bytes; {max_len} are taken");
+                            return Some(End { code: CloseCode::MESSAGE_TOO_BIG, words });
+                        }
+                        Some(Err(_)) => return None,
+                        Some(Ok(message)) if message.is_text() => {
+                            if let Err(end) = self.hear(message.into_payload().into()).await {
+                                return Some(end);
+                            }
+                        }
+                        Some(Ok(message)) if message.is_close() => return None,
+                        Some(Ok(message)) if message.is_binary() => {
+                            return Some(End::protocol("frames are text"));
+                        }
+                        // The library answers pings of WebSocket itself.
+                        Some(Ok(_)) => {}
+                    }
+                }
+                () = sleep_until(until) => {
+                    return Some(End::policy("the client was silent for too long"));
+                }
+            }
+        }
+    }
+
+    /// Tells the client.
+    async fn pass_on(&mut self, socket: &mut WebSocket, told: VecDeque<Told>) -> Result<(), Error> {
+        let now = self.room.now().steady;
+        for one in told {
+            let frame = match one {
+                Told::Notice(notice) => {
+                    let pong = match notice {
+                        handoff_calls::Notice::Pong { .. } => self.pong(),
+                        _ => Pong::default(),
+                    };
+                    frame_of(&notice, pong, now)
+                }
+                Told::Refused { call, error } => self.refusal(call, error),
+            };
+            socket.feed(Message::text(frame)).await?;
+        }
+        socket.flush().await
+    }
+
+    fn refusal(&self, call: handoff_calls::CallId, error: RoomError) -> String {
+        let problem = Problem::of(&self.door.app, Room::Calls, error);
+        refused(call, problem.code.text(), &problem.detail)
+    }
+
+    fn pong(&mut self) -> Pong {
+        let n = self.pings.pop_front().unwrap_or(0);
+        if std::mem::replace(&mut self.greeted, true) {
+            return Pong { n, ..Pong::default() };
+        }
+        let settings = self.room.settings();
+        let millis = |time: Duration| u64::try_from(time.as_millis()).ok();
+        Pong {
+            n,
+            ping_interval_ms: millis(settings.ping_interval),
+            ping_timeout_ms: millis(settings.ping_timeout),
+            body_bytes_max: Some(settings.body_bytes_max as u64),
+        }
+    }
+
+    /// The client said something.
+    async fn hear(&mut self, text: Bytes) -> Result<(), End> {
+        let frame: Up<&RawValue> = serde_json::from_slice(&text)
+            .map_err(|bad| End::protocol(format!("no frame: {bad}")))?;
+        let client = self.introduced(&frame)?;
+        match &frame {
+            Up::Init(_) => self.note_ping(0)?,
+            Up::Ping(ping) => self.note_ping(ping.n)?,
+            Up::Request(request) => self.expect_in_sight(&request.channel)?,
+            _ => {}
+        }
+        let (call, ask) = ask_of(&frame, &text, client);
+        let said = self.room.say(client, call, ask).await;
+        match (said, call) {
+            (Ok(()), _) => Ok(()),
+            (Err(RoomError::Closed(_)), _) => Err(End::stopping()),
+            (Err(error), Some(call)) => {
+                self.line.push(Told::Refused { call, error });
+                Ok(())
+            }
+            (Err(error), None) => Err(End::policy(error.to_string())),
+        }
+    }
+
+    /// Who it is: whoever says anything has said so first.
+    fn introduced(&mut self, frame: &Up<&RawValue>) -> Result<ClientId, End> {
+        match (frame, self.client) {
+            (Up::Init(init), known) => {
+                if known.is_some_and(|known| known != init.client) {
+                    return Err(End::policy("a connection is of one client"));
+                }
+                for serves in &init.serves {
+                    self.expect_in_sight(&serves.channel)?;
+                }
+                if !self.room.connect(init.client, &self.line) {
+                    return Err(End::policy("the client is another token's"));
+                }
+                self.client = Some(init.client);
+                Ok(init.client)
+            }
+            (_, Some(known)) => Ok(known),
+            (_, None) => Err(End::policy("the first frame is init")),
+        }
+    }
+
+    fn note_ping(&mut self, n: u64) -> Result<(), End> {
+        if !self.key.fits(&self.door) {
+            return Err(End::policy("the token is revoked or expired"));
+        }
+        if self.pings.len() >= PINGS_MAX {
+            return Err(End::policy("too many pings that are not answered"));
+        }
+        self.pings.push_back(n);
+        Ok(())
+    }
+
+    fn expect_in_sight(&self, channel: &ChannelName) -> Result<(), End> {
+        match self.sight.sees(channel.as_str()) {
+            true => Ok(()),
+            false => {
+                Err(End::policy(format!("the token does not see channels of the name `{channel}`")))
+            }
+        }
+    }
+}
+
+/// Takes what is still on its way from a client that was told why its connection ends: if it were left,
+/// the system would take the reason back.
+async fn drained(mut io: TokioIo<Upgraded>) -> io::Result<()> {
+    io.shutdown().await?;
+    let mut buffer = vec![0; DRAINED_AT_ONCE];
+    for _ in 0..DRAINED_MAX {
+        if io.read(&mut buffer).await? == 0 {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn end_of(why: Ended, words: String) -> End {
+    match why {
+        Ended::Stopped => End::stopping(),
+        Ended::Slow | Ended::Replaced | Ended::Refused => End::policy(words),
+    }
+}

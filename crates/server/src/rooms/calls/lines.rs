@@ -1,0 +1,240 @@
+//! Lines to clients that are connected: what each is told, in order, up to a number of bytes.
+//!
+//! A client has one line. Whoever does not take what it is told loses its connection and hears it
+//! again when it comes back.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use handoff_calls::{CallId, ClientId, Notice, Offer, Outcome};
+use tokio::sync::Notify;
+
+use crate::rooms::RoomError;
+
+/// What a frame takes besides its body, about.
+const FRAME_BYTES: usize = 256;
+
+/// Something on its way to a client.
+#[derive(Debug)]
+pub(crate) enum Told {
+    /// What the room says.
+    Notice(Notice),
+    /// A call that was refused: nothing is registered.
+    Refused {
+        /// Which.
+        call: CallId,
+        /// Why.
+        error: RoomError,
+    },
+}
+
+/// Why a line has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// The client did not take what it was told.
+    Slow,
+    /// The client has connected again.
+    Replaced,
+    /// The room does not know the client, or does not want it.
+    Refused,
+    /// The server stops.
+    Stopped,
+}
+
+/// The line of one connection.
+#[derive(Debug)]
+pub(crate) struct Line {
+    inner: Mutex<Inner>,
+    bell: Notify,
+    bytes_max: usize,
+    /// Whose connection it is.
+    owner: String,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    told: VecDeque<Told>,
+    bytes: usize,
+    ended: Option<(Ended, String)>,
+}
+
+impl Line {
+    pub(crate) fn new(bytes_max: usize, owner: &str) -> Self {
+        let owner = owner.to_owned();
+        Self { inner: Mutex::default(), bell: Notify::new(), bytes_max, owner }
+    }
+
+    /// Puts something behind all that is to be told.
+    pub(crate) fn push(&self, told: Told) {
+        let mut inner = self.lock();
+        if inner.ended.is_some() {
+            return;
+        }
+        let bytes = weight(&told);
+        if inner.bytes.saturating_add(bytes) > self.bytes_max && !inner.told.is_empty() {
+            inner.told.clear();
+            inner.ended = Some((Ended::Slow, "the client does not read fast enough".to_owned()));
+        } else {
+            inner.bytes += bytes;
+            inner.told.push_back(told);
+        }
+        drop(inner);
+        self.bell.notify_one();
+    }
+
+    /// Ends it; what was told before is still taken.
+    pub(super) fn end(&self, why: Ended, words: impl Into<String>) {
+        let mut inner = self.lock();
+        inner.ended.get_or_insert((why, words.into()));
+        drop(inner);
+        self.bell.notify_one();
+    }
+
+    /// All that is to be told now. Waits if there is nothing.
+    ///
+    /// # Errors
+    /// Why it has ended, when all was taken.
+    ///
+    /// # Cancel safety
+    /// Takes nothing unless it is done.
+    pub(crate) async fn take(&self) -> Result<VecDeque<Told>, (Ended, String)> {
+        loop {
+            let rung = self.bell.notified();
+            {
+                let mut inner = self.lock();
+                if !inner.told.is_empty() {
+                    inner.bytes = 0;
+                    return Ok(std::mem::take(&mut inner.told));
+                }
+                if let Some(ended) = &inner.ended {
+                    return Err(ended.clone());
+                }
+            }
+            rung.await;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn weight(told: &Told) -> usize {
+    FRAME_BYTES
+        + match told {
+            Told::Notice(Notice::Offer(offer)) => {
+                let Offer { params, .. } = &**offer;
+                params.len()
+            }
+            Told::Notice(Notice::Ended { outcome: Outcome::Answer(body), .. }) => body.len(),
+            Told::Notice(Notice::Ended { outcome, .. }) => outcome.bytes(),
+            Told::Notice(_) | Told::Refused { .. } => 0,
+        }
+}
+
+/// The lines of all clients that are connected.
+#[derive(Debug, Default)]
+pub(super) struct Lines(Mutex<HashMap<ClientId, Arc<Line>>>);
+
+impl Lines {
+    /// A client has connected. Its line before, if there is one, ends. False if that is somebody
+    /// else's: whoever learns the id of a client does not become it.
+    pub(super) fn put(&self, client: ClientId, line: &Arc<Line>) -> bool {
+        let mut lines = self.lock();
+        if lines.get(&client).is_some_and(|before| before.owner != line.owner) {
+            return false;
+        }
+        let before = lines.insert(client, Arc::clone(line));
+        drop(lines);
+        if let Some(before) = before.filter(|before| !Arc::ptr_eq(before, line)) {
+            before.end(Ended::Replaced, "the client has connected again");
+        }
+        true
+    }
+
+    /// A connection is gone. False if the client has another by now.
+    pub(super) fn remove(&self, client: ClientId, line: &Arc<Line>) -> bool {
+        let mut lines = self.lock();
+        let own = lines.get(&client).is_some_and(|found| Arc::ptr_eq(found, line));
+        if own {
+            lines.remove(&client);
+        }
+        own
+    }
+
+    /// Tells a client something, if it is connected.
+    pub(super) fn tell(&self, client: ClientId, told: Told) {
+        let line = self.lock().get(&client).cloned();
+        if let Some(line) = line {
+            line.push(told);
+        }
+    }
+
+    /// Ends a client's line.
+    pub(super) fn end(&self, client: ClientId, why: Ended, words: &str) {
+        let line = self.lock().remove(&client);
+        if let Some(line) = line {
+            line.end(why, words);
+        }
+    }
+
+    /// Ends all of them.
+    pub(super) fn end_all(&self) {
+        let lines = std::mem::take(&mut *self.lock());
+        lines.into_values().for_each(|line| line.end(Ended::Stopped, "the server is stopping"));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<ClientId, Arc<Line>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Ended, Line, Lines, Told};
+    use handoff_calls::{ClientId, Notice};
+    use std::sync::Arc;
+
+    const CLIENT: ClientId = ClientId::of_chance(1);
+
+    fn pong() -> Told {
+        Told::Notice(Notice::Pong { to: CLIENT })
+    }
+
+    #[tokio::test]
+    async fn what_is_told_is_taken_in_order_and_then_the_end() {
+        let (lines, line) = (Lines::default(), Arc::new(Line::new(1 << 20, "a")));
+        assert!(lines.put(CLIENT, &line));
+        lines.tell(CLIENT, pong());
+        lines.tell(CLIENT, Told::Notice(Notice::Stopped { to: CLIENT }));
+        lines.end_all();
+        let told = line.take().await.unwrap();
+        assert!(matches!(told.back(), Some(Told::Notice(Notice::Stopped { .. }))));
+        assert_eq!((told.len(), line.take().await.unwrap_err().0), (2, Ended::Stopped));
+    }
+
+    #[tokio::test]
+    async fn whoever_does_not_take_what_it_is_told_is_ended() {
+        let (lines, line) = (Lines::default(), Arc::new(Line::new(600, "a")));
+        assert!(lines.put(CLIENT, &line));
+        for _ in 0..3 {
+            lines.tell(CLIENT, pong());
+        }
+        assert_eq!(line.take().await.unwrap_err().0, Ended::Slow);
+    }
+
+    #[tokio::test]
+    async fn a_client_that_connects_again_ends_its_line_before_and_only_that() {
+        let (lines, first) = (Lines::default(), Arc::new(Line::new(600, "a")));
+        assert!(lines.put(CLIENT, &first));
+        let second = Arc::new(Line::new(600, "a"));
+        assert!(lines.put(CLIENT, &second));
+        assert_eq!(first.take().await.unwrap_err().0, Ended::Replaced);
+        assert!(!lines.remove(CLIENT, &first), "the second is there");
+        lines.tell(CLIENT, pong());
+        assert_eq!(second.take().await.unwrap().len(), 1);
+        assert!(!lines.put(CLIENT, &Arc::new(Line::new(600, "b"))), "it is somebody else's");
+        assert!(lines.remove(CLIENT, &second));
+        assert!(lines.put(CLIENT, &Arc::new(Line::new(600, "b"))));
+    }
+}

@@ -1,0 +1,154 @@
+//! Connections: how they begin, what they carry, how they end.
+
+use serde_json::{Value, json};
+use tokio_websockets::CloseCode;
+
+use crate::http_client;
+use crate::world::{CALLER, OTHER, WORKER, World, id};
+
+#[tokio::test]
+async fn whoever_comes_is_told_how_to_stay() {
+    let world = World::start().await;
+    let mut client = world.connect().await;
+    let greeting = client.init(json!({"client": CALLER})).await;
+    let expected = json!({
+        "n": 0, "pingIntervalMs": 1000, "pingTimeoutMs": 1000, "bodyBytesMax": 1 << 20,
+    });
+    assert_eq!(greeting, expected);
+    for n in [7, 8, 9] {
+        client.say(json!({"ping": {"n": n}})).await;
+        assert_eq!(client.expect("a").await, json!({"n": n}));
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_frame_ends_the_connection_with_a_reason() {
+    let world = World::start().await;
+    for text in ["", "{}", "hello", r#"{"shout":{}}"#, r#"{"request":{"id":"1"}}"#] {
+        let mut client = world.caller().await;
+        client.say_text(text.to_owned()).await;
+        let (code, why) = client.closed().await;
+        assert_eq!(code, CloseCode::PROTOCOL_ERROR, "{text}: {why}");
+        assert!(!why.is_empty(), "{text}");
+    }
+    let mut client = world.caller().await;
+    client.say_binary().await;
+    assert_eq!(client.closed().await.0, CloseCode::PROTOCOL_ERROR);
+}
+
+#[tokio::test]
+async fn a_frame_that_is_too_large_ends_the_connection() {
+    let world = World::start_with(|settings| settings.calls.body_bytes_max = 1 << 10).await;
+    let mut client = world.caller().await;
+    client.say_text("x".repeat(64 << 10)).await;
+    assert_eq!(client.closed().await.0, CloseCode::MESSAGE_TOO_BIG);
+}
+
+#[tokio::test]
+async fn whoever_does_not_introduce_itself_is_sent_away() {
+    let world = World::start().await;
+    let mut client = world.connect().await;
+    client.say(json!({"ping": {}})).await;
+    let (code, why) = client.closed().await;
+    assert_eq!((code, &*why), (CloseCode::POLICY_VIOLATION, "the first frame is init"));
+}
+
+#[tokio::test]
+async fn a_connection_is_of_one_client() {
+    let world = World::start().await;
+    let mut client = world.caller().await;
+    client.say(json!({"init": {"client": OTHER}})).await;
+    assert_eq!(client.closed().await.0, CloseCode::POLICY_VIOLATION);
+}
+
+#[tokio::test]
+async fn whoever_is_silent_is_sent_away() {
+    let world = World::start_with(|settings| {
+        settings.calls.client_timeout = handoff_types::Span::from_millis(500);
+    })
+    .await;
+    let mut client = world.caller().await;
+    let (code, _) = client.closed().await;
+    assert_eq!(code, CloseCode::POLICY_VIOLATION);
+}
+
+#[tokio::test]
+async fn a_client_that_connects_again_ends_its_connection_before_and_goes_on() {
+    let world = World::start().await;
+    let mut worker = world.worker(WORKER, 1).await;
+    let mut caller = world.caller().await;
+    caller.request(1, json!(1)).await;
+    worker.begin(1).await;
+    let mut again = world.worker(WORKER, 1).await;
+    let (_, why) = worker.closed().await;
+    assert_eq!(why, "the client has connected again");
+    let offer = again.expect("b").await;
+    assert_eq!((&offer["id"], &offer["fence"]), (&json!(id(1)), &json!(1)), "it has it still");
+    assert!(again.respond(1, 1, json!("done")).await);
+    let mut caller = world.caller().await;
+    caller.request(1, json!(1)).await;
+    assert_eq!(caller.end(1).await["answer"], "done");
+}
+
+#[tokio::test]
+async fn what_a_lost_connection_was_offered_goes_to_another() {
+    let world = World::start().await;
+    let mut worker = world.worker(WORKER, 1).await;
+    let mut caller = world.caller().await;
+    caller.request(1, json!(1)).await;
+    worker.expect("b").await;
+    let mut other = world.worker(OTHER, 1).await;
+    drop(worker);
+    let offer = other.begin(1).await;
+    assert_eq!((&offer["fence"], &offer["attempt"]), (&json!(2), &json!(1)));
+}
+
+#[tokio::test]
+async fn whoever_stops_is_told_so_and_keeps_what_it_runs() {
+    let world = World::start().await;
+    let mut worker = world.worker(WORKER, 2).await;
+    let mut caller = world.caller().await;
+    caller.request(1, json!(1)).await;
+    worker.begin(1).await;
+    worker.say(json!({"stop": {}})).await;
+    worker.expect("h").await;
+    caller.request(2, json!(2)).await;
+    assert!(worker.respond(1, 1, json!("done")).await);
+    assert_eq!(caller.end(1).await["answer"], "done");
+    assert_eq!(world.see(&format!("/{}", id(2))).await["stage"], "waiting");
+}
+
+#[tokio::test]
+async fn a_request_that_asks_for_no_websocket_is_told_so() {
+    let world = World::start().await;
+    let answer = http_client::ask(world.address, "GET", "/v1/calls/connect", &[], "").await;
+    assert_eq!((answer.status, &answer.json()["code"]), (400, &json!("request.malformed")));
+    let upgrade = [
+        ("connection", "upgrade"),
+        ("upgrade", "websocket"),
+        ("sec-websocket-version", "13"),
+        ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),
+        ("sec-websocket-protocol", "chat"),
+    ];
+    let answer = http_client::ask(world.address, "GET", "/v1/calls/connect", &upgrade, "").await;
+    assert_eq!(answer.status, 400, "{}", answer.text());
+}
+
+#[tokio::test]
+async fn a_server_that_stops_says_so_to_its_clients() {
+    let world = World::start().await;
+    let mut client = world.caller().await;
+    let stopped = tokio::spawn(world.stop());
+    assert_eq!(client.closed().await.0, CloseCode::SERVICE_RESTART);
+    drop(client);
+    drop(stopped.await.unwrap());
+}
+
+#[tokio::test]
+async fn as_many_are_connected_as_may_be() {
+    let world = World::start_with(|settings| settings.calls.clients_max = 1).await;
+    let _client = world.caller().await;
+    assert!(world.connect_as(None).await.is_err());
+    let answer = world.ask("GET", "/stats", &Value::Null).await;
+    assert_eq!(answer.json()["clients"], 1);
+}
