@@ -6,6 +6,7 @@
 
 mod between;
 pub(crate) mod bytes;
+mod channels;
 mod declared;
 mod environment;
 mod file;
@@ -92,6 +93,7 @@ pub(crate) fn load(inputs: &Inputs) -> Result<Config, Vec<Problem>> {
             problems.extend(wrong);
             config.settings.streams.topics = declared.topics;
             config.settings.streams.groups = declared.groups;
+            config.settings.calls.channels = declared.channels;
             for entry in entries {
                 config.put(entry.key, entry.value, Origin::File(entry.at));
             }

@@ -1,11 +1,13 @@
-//! Tables that stand in a list: `[[streams.topic]]`, `[[streams.group]]`.
+//! Tables that stand in a list: `[[streams.topic]]`, `[[streams.group]]`, `[[calls.channel]]`.
 
 use super::suggest;
 use super::value::{Kind, Value};
 
 /// What is declared, one table each.
 pub(crate) trait Declared: Sized + 'static {
-    /// What one is called, in `[streams]` and by people.
+    /// The section it stands in.
+    const SECTION: &'static str;
+    /// What one is called, there and by people.
     const WORD: &'static str;
     /// Every key.
     const KEYS: &'static [DeclaredKey<Self>];
@@ -36,14 +38,14 @@ pub(crate) struct DeclaredKey<T> {
 }
 
 macro_rules! declared_key {
-    ($name:ident: $kind:expr, $field:ident, $doc:literal) => {
+    ($name:ident: $kind:expr, $($field:ident).+, $doc:literal) => {
         $crate::config::declared::DeclaredKey {
             name: stringify!($name),
             kind: $kind,
             doc: $doc,
-            get: |one| one.$field.value(),
+            get: |one| one.$($field).+.value(),
             put: |one, value| {
-                one.$field.put(value);
+                one.$($field).+.put(value);
                 Ok(())
             },
         }
@@ -77,7 +79,7 @@ pub(super) fn with<T: Declared>(values: impl IntoIterator<Item = (&'static str, 
 
 /// One as it is written into a file.
 pub(crate) fn toml<T: Declared>(one: &T) -> String {
-    let mut text = format!("[[streams.{}]]\n", T::WORD);
+    let mut text = format!("[[{}.{}]]\n", T::SECTION, T::WORD);
     for key in T::KEYS {
         if let Some(value) = key.kind.toml(&(key.get)(one)) {
             text += &format!("{} = {value}\n", key.name);

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use handoff_server::settings::{DeclaredGroup, DeclaredTopic};
+use handoff_server::settings::{DeclaredChannel, DeclaredGroup, DeclaredTopic};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -30,6 +30,8 @@ pub(crate) struct Tables {
     pub(crate) topics: Vec<DeclaredTopic>,
     /// `[[streams.group]]`
     pub(crate) groups: Vec<DeclaredGroup>,
+    /// `[[calls.channel]]`
+    pub(crate) channels: Vec<DeclaredChannel>,
 }
 
 /// Reads the text of a file. What is right is given even if something else is wrong.
@@ -106,6 +108,10 @@ impl Reading<'_> {
                     self.declared.groups = self.tables(value);
                     continue;
                 }
+                ("calls", DeclaredChannel::WORD) => {
+                    self.declared.channels = self.tables(value);
+                    continue;
+                }
                 _ => {}
             }
             let Some(key) = keys::find(section, name.get_ref()) else {
@@ -129,12 +135,12 @@ impl Reading<'_> {
 impl Reading<'_> {
     /// The tables of a list.
     fn tables<T: Declared>(&mut self, value: &Spanned<DeValue<'_>>) -> Vec<T> {
-        let word_of = T::WORD;
-        let help = || Some(format!("write [[streams.{word_of}]] for each {word_of}"));
+        let (section, word_of) = (T::SECTION, T::WORD);
+        let help = || Some(format!("write [[{section}.{word_of}]] for each {word_of}"));
         let mut all = Vec::new();
         let DeValue::Array(list) = value.get_ref() else {
             let found = word(value.get_ref());
-            let what = format!("streams.{word_of} is a list of tables, not this {found}");
+            let what = format!("{section}.{word_of} is a list of tables, not this {found}");
             self.problem(value.span(), what, help());
             return all;
         };
@@ -155,19 +161,20 @@ impl Reading<'_> {
         table: &DeTable<'_>,
         all: &mut Vec<T>,
     ) {
-        let word_of = T::WORD;
+        let (section, word_of) = (T::SECTION, T::WORD);
         let mut one = T::blank();
         let mut sound = true;
         for (name, value) in table {
             let Some(field) = declared::find::<T>(name.get_ref()) else {
-                let what = format!("there is no key `{}` in [[streams.{word_of}]]", name.get_ref());
+                let what =
+                    format!("there is no key `{}` in [[{section}.{word_of}]]", name.get_ref());
                 self.problem(name.span(), what, Some(declared::unknown_help::<T>(name.get_ref())));
                 sound = false;
                 continue;
             };
             let read = raw_of(value.get_ref()).and_then(|raw| field.kind.read(&raw));
             if let Err(words) = read.and_then(|read| (field.put)(&mut one, read)) {
-                let what = format!("streams.{word_of}.{}: {words}", field.name);
+                let what = format!("{section}.{word_of}.{}: {words}", field.name);
                 self.problem(value.span(), what, None);
                 sound = false;
             }
@@ -316,7 +323,7 @@ mod tests {
     #[test]
     fn an_unknown_section_is_refused_with_what_was_meant() {
         check("[event]\nx = 1\n", &["h.toml:1:2", "no section [event]", "[events]"]);
-        check("[colours]\nx = 1\n", &["server, log, auth, events, streams, exchange"]);
+        check("[colours]\nx = 1\n", &["server, log, auth, events, streams, exchange, calls"]);
         check("listen = \"127.0.0.1:1\"\n", &["stands in no section", "[server] listen"]);
         check("server = 5\n", &["`server` is a section"]);
     }

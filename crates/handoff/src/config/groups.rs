@@ -10,6 +10,7 @@ use super::value::{Field as _, Kind, ORDERS, STARTS, Unit, Value};
 const DAY: Duration = Duration::from_secs(86_400);
 
 impl Declared for DeclaredGroup {
+    const SECTION: &'static str = "streams";
     const WORD: &'static str = "group";
     const KEYS: &'static [DeclaredKey<Self>] = GROUP_KEYS;
 

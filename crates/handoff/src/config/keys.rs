@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use handoff_server::settings::{Settings, Tls};
 
+use super::channels::MONTH;
 use super::value::{
-    CATCH_UPS, Field, Kind, LOG_FORMATS, ON_CORRUPT, ORDERINGS, SERVE_ORDERS, Unit, Value,
+    CALL_DURABILITIES, CATCH_UPS, Field, Kind, LOG_FORMATS, ON_CORRUPT, ON_LOST, ORDERINGS,
+    SERVE_ORDERS, Unit, Value, WITHOUT_CONSUMER,
 };
 
 /// A key.
@@ -75,6 +77,7 @@ pub(crate) const SECTIONS: &[Section] = &[
     Section { name: "events", doc: "The events room: timed events over sevent and HTTP." },
     Section { name: "streams", doc: "The streams room: topics, partitions, producers." },
     Section { name: "exchange", doc: "The exchange: devices, and the databases behind ERPs." },
+    Section { name: "calls", doc: "The calls room: requests and answers between services." },
 ];
 
 /// The key with this section and name.
@@ -370,6 +373,61 @@ pub(crate) const KEYS: &[Key] = &[
         "How many lines are kept, in memory, of what a device says of itself.", reload = true),
     key!(exchange.device_logs_max: Kind::Count(0, 1_000_000), exchange.device_logs_max,
         "Of how many devices.", reload = true),
+    key!(calls.enabled: Kind::Bool, calls.enabled, "Whether the room is there at all."),
+    key!(calls.on_lost: Kind::Choice(ON_LOST), calls.channel.on_lost,
+        "What becomes of a call whose executor is lost: redeliver, somebody else runs it; fail, it ends. Of channels that nobody described, as the next seven.", reload = true),
+    key!(calls.attempts_max: Kind::Count(1, 65_535), calls.channel.attempts_max,
+        "How often a call is begun at most. With 1 nothing runs twice.", reload = true),
+    key!(calls.backoff_ms: Kind::Time(Unit::Millis, Duration::ZERO, MONTH), calls.channel.backoff_min,
+        "How long a call waits after the first attempt that failed; doubled each time.", reload = true),
+    key!(calls.backoff_max_ms: Kind::Time(Unit::Millis, Duration::ZERO, MONTH), calls.channel.backoff_max,
+        "How long at most.", reload = true),
+    key!(calls.lease_ms: Kind::Time(Unit::Millis, Duration::from_millis(100), MONTH), calls.channel.lease,
+        "How long an executor may be silent about a call that it runs.", reload = true),
+    key!(calls.queue_timeout_ms: Kind::Time(Unit::Millis, Duration::from_millis(1), MONTH), calls.channel.queue_timeout,
+        "How long a call waits to be begun; if absent, as long as its time lasts.", reload = true),
+    key!(calls.durability: Kind::Choice(CALL_DURABILITIES), calls.channel.durability,
+        "What a crash of the server leaves of a call: disk, all of it; memory, nothing.", reload = true),
+    key!(calls.without_consumer: Kind::Choice(WITHOUT_CONSUMER), calls.channel.without_consumer,
+        "What becomes of a call that nobody is there to run: park, it waits; fail, it ends at once.", reload = true),
+    key!(calls.body_bytes_max: Kind::Bytes(KIB, 32 * MIB), calls.body_bytes_max,
+        "The largest call, and the largest answer.", reload = true),
+    key!(calls.bytes_max: Kind::Bytes(MIB, TIB), calls.bytes_max,
+        "Calls and answers that are kept in memory, all together.", reload = true),
+    key!(calls.calls_max: Kind::Count(1, 100_000_000), calls.calls_max,
+        "How many calls are known at once, those that are over included.", reload = true),
+    key!(calls.queue_max: Kind::Count(1, 100_000_000), calls.queue_max,
+        "How many calls of one channel may wait.", reload = true),
+    key!(calls.channels_max: Kind::Count(1, 1_000_000), calls.channels_max,
+        "How many channels may have settings, calls or consumers.", reload = true),
+    key!(calls.clients_max: Kind::Count(1, 1_000_000), calls.clients_max,
+        "How many clients may be there, and be connected."),
+    key!(calls.client_timeout_ms: Kind::Time(Unit::Millis, Duration::from_millis(500), MONTH), calls.client_timeout,
+        "How long a client may be silent before it is forgotten.", reload = true),
+    key!(calls.offer_timeout_ms: Kind::Time(Unit::Millis, Duration::from_millis(100), MONTH), calls.offer_timeout,
+        "How long a consumer has to accept a call before another is asked.", reload = true),
+    key!(calls.call_secs_max: secs(1, 30 * DAY), calls.call_time_max,
+        "The time of a call that names none, and the longest that one can name.", reload = true),
+    key!(calls.kept_secs: secs(1, 365 * DAY), calls.kept,
+        "How long a call that is over is known.", reload = true),
+    key!(calls.key_kept_secs: secs(1, 365 * DAY), calls.key_kept,
+        "The same for one with an idempotency key.", reload = true),
+    key!(calls.kept_max: Kind::Count(0, 100_000_000), calls.kept_max,
+        "How many calls that are over, and that nobody needs any more, are known. The oldest are forgotten when there are more.", reload = true),
+    key!(calls.dead_kept_secs: secs(1, 3_650 * DAY), calls.dead_kept,
+        "How long a dead letter is kept.", reload = true),
+    key!(calls.dead_max: Kind::Count(1, 10_000_000), calls.dead_max,
+        "How many dead letters of a channel are kept. The oldest go when there are more.", reload = true),
+    key!(calls.ping_interval_ms: Kind::Time(Unit::Millis, Duration::from_millis(50), Duration::from_secs(3600)), calls.ping_interval,
+        "How often clients ask whether the way to the server is alive.", reload = true),
+    key!(calls.ping_timeout_ms: Kind::Time(Unit::Millis, Duration::from_millis(50), Duration::from_secs(3600)), calls.ping_timeout,
+        "How long they wait for the answer before they connect again.", reload = true),
+    key!(calls.line_bytes_max: Kind::Bytes(MIB, GIB), calls.line_bytes_max,
+        "What may be on its way to one client; one that does not read loses its connection.", reload = true),
+    key!(calls.wait_secs_max: secs(0, 3_600), calls.wait_max,
+        "How long a request of plain HTTP waits for the end of its call, if server.request_secs_max allows.", reload = true),
+    key!(calls.waiting_max: Kind::Count(1, 1_000_000), calls.waiting_max,
+        "How many requests of plain HTTP may wait at once."),
 ];
 
 fn tls_of(settings: &mut Settings) -> &mut Tls {

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use handoff_server::settings::{DeclaredGroup, DeclaredTopic, Settings};
+use handoff_server::settings::{DeclaredChannel, DeclaredGroup, DeclaredTopic, Settings};
 
 use super::declared::Declared;
 use super::keys::{KEYS, SECTIONS};
@@ -48,11 +48,12 @@ fn page() -> String {
     }
     page += &table::<DeclaredTopic>("Topics that are made at start if they are not there");
     page += &table::<DeclaredGroup>("Groups that are made at start if they are not there");
+    page += &table::<DeclaredChannel>("Channels of calls that are described at start");
     page
 }
 
 fn table<T: Declared>(what: &str) -> String {
-    let mut page = format!("\n### `[[streams.{}]]`\n\n{what}, one table each.\n\n", T::WORD);
+    let mut page = format!("\n### `[[{}.{}]]`\n\n{what}, one table each.\n\n", T::SECTION, T::WORD);
     page += "| key | takes | range |\n|---|---|---|\n";
     for key in T::KEYS {
         let range = key.kind.range().unwrap_or_default();

@@ -7,7 +7,7 @@ use super::declared::{self, Declared, DeclaredKey};
 use super::keys::{KEYS, Key, SECTIONS};
 use super::value::{Kind, Value};
 use super::{Config, Origin};
-use super::{groups, topics};
+use super::{channels, groups, topics};
 
 impl Origin {
     /// One word, for programs.
@@ -59,6 +59,10 @@ pub(crate) fn text(config: &Config) -> String {
         text.push('\n');
         text += &declared::toml(group);
     }
+    for channel in &config.settings.calls.channels {
+        text.push('\n');
+        text += &declared::toml(channel);
+    }
     text
 }
 
@@ -91,7 +95,8 @@ pub(crate) fn json(config: &Config) -> Json {
     let file = config.file.as_ref().map(|file| file.display().to_string());
     let topics: Vec<Json> = config.settings.streams.topics.iter().map(table).collect();
     let groups: Vec<Json> = config.settings.streams.groups.iter().map(table).collect();
-    json!({ "file": file, "keys": keys, "topics": topics, "groups": groups })
+    let channels: Vec<Json> = config.settings.calls.channels.iter().map(table).collect();
+    json!({ "file": file, "keys": keys, "topics": topics, "groups": groups, "channels": channels })
 }
 
 fn table<T: Declared>(one: &T) -> Json {
@@ -152,11 +157,13 @@ pub(crate) fn annotated() -> String {
     text += &annotated_table(&topics::example());
     text += "\n# Groups that are made at start if they are not there, one table each.\n";
     text += &annotated_table(&groups::example());
+    text += "\n# Channels of calls that are described at start, one table each.\n";
+    text += &annotated_table(&channels::example());
     text
 }
 
 fn annotated_table<T: Declared>(example: &T) -> String {
-    let mut text = format!("# [[streams.{}]]\n", T::WORD);
+    let mut text = format!("# [[{}.{}]]\n", T::SECTION, T::WORD);
     for key in T::KEYS {
         for line in wrapped(key.doc, 92) {
             text += &format!("#   {line}\n");

@@ -8,6 +8,7 @@ use super::keys::HOURS_MAX;
 use super::value::{COMPRESSIONS, DURABILITIES, Field as _, Kind, Unit, Value};
 
 impl Declared for DeclaredTopic {
+    const SECTION: &'static str = "streams";
     const WORD: &'static str = "topic";
     const KEYS: &'static [DeclaredKey<Self>] = TOPIC_KEYS;
 

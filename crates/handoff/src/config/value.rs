@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use handoff_server::settings::{
-    CatchUp, Compression, Durability, LogFormat, OnCorrupt, Order, Ordering, ServeOrder, Start,
+    CallDurability, CatchUp, Compression, Durability, LogFormat, OnCorrupt, OnLost, Order,
+    Ordering, ServeOrder, Start, WithoutConsumer,
 };
 use handoff_types::Span;
 
@@ -357,6 +358,7 @@ macro_rules! field {
 field!(bool, Value::Bool(value) => value, |it| Value::Bool(*it));
 field!(u64, Value::Number(n) => n, |it| Value::Number(*it));
 field!(u32, Value::Number(n) => u32::try_from(n).unwrap_or(u32::MAX), |it| Value::Number(u64::from(*it)));
+field!(u16, Value::Number(n) => u16::try_from(n).unwrap_or(u16::MAX), |it| Value::Number(u64::from(*it)));
 field!(usize, Value::Number(n) => usize::try_from(n).unwrap_or(usize::MAX), |it| Value::Number(*it as u64));
 field!(Option<u64>, Value::Number(n) => Some(n), |it| it.map_or(Value::Unset, Value::Number));
 field!(Duration, Value::Time(time) => time, |it| Value::Time(*it));
@@ -410,6 +412,33 @@ field!(
     Ordering,
     Value::Text(word) => if word == "producer" { Self::Producer } else { Self::None },
     |it| Value::Text(match it { Self::None => "none", Self::Producer => "producer" }.to_owned())
+);
+
+/// The words of `calls.on_lost`.
+pub(crate) const ON_LOST: &[&str] = &["redeliver", "fail"];
+
+field!(
+    OnLost,
+    Value::Text(word) => if word == "fail" { Self::Fail } else { Self::Redeliver },
+    |it| Value::Text(match it { Self::Redeliver => "redeliver", Self::Fail => "fail" }.to_owned())
+);
+
+/// The words of `calls.durability`.
+pub(crate) const CALL_DURABILITIES: &[&str] = &["disk", "memory"];
+
+field!(
+    CallDurability,
+    Value::Text(word) => if word == "memory" { Self::Memory } else { Self::Disk },
+    |it| Value::Text(match it { Self::Disk => "disk", Self::Memory => "memory" }.to_owned())
+);
+
+/// The words of `calls.without_consumer`.
+pub(crate) const WITHOUT_CONSUMER: &[&str] = &["park", "fail"];
+
+field!(
+    WithoutConsumer,
+    Value::Text(word) => if word == "fail" { Self::Fail } else { Self::Park },
+    |it| Value::Text(match it { Self::Park => "park", Self::Fail => "fail" }.to_owned())
 );
 
 /// The words of a group's `start`.
