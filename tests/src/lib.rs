@@ -13,10 +13,13 @@
 //!   says to the server.
 //! * [`mailbox`] is the hunt on the exchange: devices, an ERP that reports and one that does not, each
 //!   with a database of its own in this process.
+//! * [`calling`] is the hunt on calls: a caller and a worker that keep their ids through every server,
+//!   over [`websocket`], which knows only octets.
 //! * [`postgres`] is a PostgreSQL server of one's own.
 //! * [`fixture`] opens data directories of every format there has been.
 //! * [`wall`] is the operator's clock as text, [`workspace`] what cargo knows of this house.
 
+pub mod calling;
 pub mod consumer;
 pub mod fixture;
 pub mod groups;
@@ -36,6 +39,7 @@ pub mod small_disk;
 pub mod stalk;
 pub mod victim;
 pub mod wall;
+pub mod websocket;
 pub mod wire;
 pub mod workspace;
 
