@@ -3,12 +3,23 @@
 use std::fmt::Debug;
 
 use bytes::Bytes;
+use handoff_calls::Calls;
 use handoff_events::Events;
 use handoff_exchange::Exchange;
 use handoff_house::House;
 use handoff_store_embedded::Persist;
 use handoff_store_embedded::folders::FileName;
 use handoff_streams::Streams;
+
+/// Changes of the calls room, one behind the other.
+pub fn calls_change(data: &[u8]) {
+    changes::<Calls>(data);
+}
+
+/// An octet of how large chunks are, then a chunk of the calls room.
+pub fn calls_chunk(data: &[u8]) {
+    chunk::<Calls>(data);
+}
 
 /// Changes of the events room, one behind the other.
 pub fn events_change(data: &[u8]) {
