@@ -28,7 +28,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 pub(crate) use self::lines::{Ended, Line, Told};
-use self::mailbox::{Asker, Question, Shared, is_new};
+use self::mailbox::{Asker, Question, Shared, is_new, stands_in_line};
 pub use self::task::Parts;
 pub use self::views::Stats;
 pub(crate) use self::views::{CallView, ChannelView};
@@ -153,6 +153,12 @@ impl CallsRoom {
         self.shared.lines.put(client, line)
     }
 
+    /// A client introduces itself. The room knows it when this answers, so that whatever it says next
+    /// finds it known, by whichever mailbox that comes.
+    pub(crate) async fn introduce(&self, init: Ask) -> Result<(), RoomError> {
+        self.ask(init).await.map(drop)
+    }
+
     /// What a client says. What comes of it, its line tells; if the room is too busy for something
     /// new, that too.
     ///
@@ -167,10 +173,11 @@ impl CallsRoom {
         call: Option<CallId>,
         ask: Ask,
     ) -> Result<(), RoomError> {
-        let new = is_new(&ask);
+        let (new, in_line) = (is_new(&ask), stands_in_line(&ask));
         let question = Question::Do(Box::new(ask), Asker::Client(client, call));
         if !new {
-            return self.mailbox.send(question).await.map_err(|_| stopping());
+            let mailbox = if in_line { &self.news } else { &self.mailbox };
+            return mailbox.send(question).await.map_err(|_| stopping());
         }
         // Whoever waited here could not say that it is alive meanwhile.
         self.news.try_send(question).map_err(|refused| match refused {

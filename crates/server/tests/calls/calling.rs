@@ -156,6 +156,22 @@ async fn a_late_answer_is_refused_and_counted() {
 }
 
 #[tokio::test]
+async fn what_a_client_says_does_not_overtake_what_it_said_before() {
+    let world = World::start().await;
+    for n in 0..50 {
+        let mut caller = world.connect().await;
+        let client = format!("c64e9eb3-0295-4506-8d69-{n:012x}");
+        // Nothing is waited for between these.
+        caller.say(json!({"init": {"client": client}})).await;
+        caller.say(json!({"request": {"id": id(n), "channel": "work", "params": n}})).await;
+        caller.say(json!({"cancel": {"id": id(n)}})).await;
+        caller.expect("a").await;
+        caller.expect("c").await;
+        assert_eq!(caller.end(n).await["error"]["code"], "cancelled", "{n}");
+    }
+}
+
+#[tokio::test]
 async fn calls_that_live_in_memory_are_answered_too() {
     let world = World::start_with(|settings| {
         settings.calls.channel.durability = handoff_calls::Durability::Memory;

@@ -216,6 +216,13 @@ impl Connection {
             _ => {}
         }
         let (call, ask) = ask_of(&frame, &text, client);
+        if let Up::Init(_) = frame {
+            let introduced = self.room.introduce(ask).await;
+            return introduced.map_err(|error| match error {
+                RoomError::Closed(_) => End::stopping(),
+                error => End::policy(error.to_string()),
+            });
+        }
         let said = self.room.say(client, call, ask).await;
         match (said, call) {
             (Ok(()), _) => Ok(()),

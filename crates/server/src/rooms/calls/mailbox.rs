@@ -59,6 +59,11 @@ pub(super) fn is_new(ask: &Ask) -> bool {
     matches!(ask, Ask::Request(_) | Ask::SetChannel { .. } | Ask::Requeue { .. })
 }
 
+/// Whether it must not overtake a call that was asked for before it.
+pub(super) fn stands_in_line(ask: &Ask) -> bool {
+    is_new(ask) || matches!(ask, Ask::Cancel { .. })
+}
+
 /// What a question takes in the journal, about.
 pub(super) fn weight(state: &State, ask: &Ask) -> usize {
     /// What is written of a call besides its bodies.

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::CallsRoom;
 use super::lines::{Ended, Told};
-use super::mailbox::{Asker, MAILBOX_MAX, Question, Shared, Tell, is_new, weight};
+use super::mailbox::{Asker, MAILBOX_MAX, Question, Shared, Tell, is_new, stands_in_line, weight};
 use crate::clock::Clock;
 use crate::dice::Dice;
 use crate::rooms::RoomError;
@@ -277,7 +277,7 @@ impl Room {
         let state = self.host.state();
         let is_bulk = |(ask, _): &Asked| is_new(ask) && weight(state, ask) >= BULK_BYTES;
         let on_the_way = self.releases.bulk();
-        let next = self.line.pass(asked, on_the_way, |(ask, _)| is_new(ask), is_bulk);
+        let next = self.line.pass(asked, on_the_way, |(ask, _)| stands_in_line(ask), is_bulk);
         if let Some(asked) = next {
             let back = self.take(asked, now);
             self.line.hold(back);
