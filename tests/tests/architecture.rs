@@ -117,7 +117,7 @@ const DECIDERS: &[&str] = &[
 ];
 
 /// What other people's programs link. It is content with an older compiler.
-const FOR_CLIENTS: &[&str] = &["handoff-sdk", "handoff-sevent"];
+const FOR_CLIENTS: &[&str] = &["handoff-sevent"];
 
 /// What no decider may link, however far below.
 const NOT_FOR_DECIDERS: &[(&str, &str)] = &[

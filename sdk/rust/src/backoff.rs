@@ -29,18 +29,32 @@ impl Backoff {
     /// The wait after some failures in a row: between half of the full wait and all of it. What
     /// the server asks for is a floor, within reason.
     pub(crate) fn wait(self, failures: u32, asked: Option<Duration>) -> Duration {
+        self.wait_by(failures, asked, fraction())
+    }
+
+    /// The same by a chance from 0 to 1.
+    pub(crate) fn wait_by(self, failures: u32, asked: Option<Duration>, chance: f64) -> Duration {
         let first = self.first.max(SHORTEST_WAIT);
         let doubled = first.saturating_mul(1_u32.checked_shl(failures).unwrap_or(u32::MAX));
         let half = doubled.min(self.longest).max(SHORTEST_WAIT) / 2;
-        let chance = half.mul_f64(fraction());
-        (half + chance).max(asked.unwrap_or_default().min(LONGEST_ASKED))
+        let some = half.mul_f64(chance);
+        (half + some).max(asked.unwrap_or_default().min(LONGEST_ASKED))
     }
 }
 
-/// A number in 0..1, from the keys that the standard library draws for every map.
-fn fraction() -> f64 {
-    let drawn = RandomState::new().build_hasher().finish();
-    f64::from(u32::try_from(drawn >> 32).unwrap_or_default()) / f64::from(u32::MAX)
+/// A number in 0..1.
+pub(crate) fn fraction() -> f64 {
+    f64::from(u32::try_from(drawn() >> 32).unwrap_or_default()) / f64::from(u32::MAX)
+}
+
+/// 128 bits that nobody else has.
+pub(crate) fn unique() -> u128 {
+    u128::from(drawn()) << 64 | u128::from(drawn())
+}
+
+/// 64 bits by chance, from the keys that the standard library draws for every map.
+fn drawn() -> u64 {
+    RandomState::new().build_hasher().finish()
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 
 use crate::Tls;
 use crate::audit::{Acts, AuditQuery};
+use crate::calls::Calls;
 use crate::error::{Error, Problem};
 use crate::events::Events;
 use crate::exchange::Exchange;
@@ -220,6 +221,12 @@ impl Client {
     #[must_use]
     pub fn exchange(&self) -> Exchange<'_> {
         Exchange::new(self)
+    }
+
+    /// Requests and answers between services.
+    #[must_use]
+    pub fn calls(&self) -> Calls<'_> {
+        Calls::new(self)
     }
 
     /// Tokens that open this server.
@@ -543,6 +550,11 @@ impl Inner {
 
     pub(crate) fn protocol(&self, why: String) -> Error {
         Error::Protocol { url: self.transport.base.url.clone(), why }
+    }
+
+    /// What a status says of which nothing more is known.
+    pub(crate) fn refused(&self, status: StatusCode) -> Error {
+        self.problem(&Answer { status, headers: HeaderMap::new(), body: Bytes::new() })
     }
 
     /// What an answer that is no success says.

@@ -1,4 +1,4 @@
-//! The client library of Handoff: its HTTP API, and the sevent protocol.
+//! The client library of Handoff: its HTTP API, calls over WebSocket, and the sevent protocol.
 //!
 //! # Constraints
 //! * Everything is bounded: time of a connection and of a request, length of an answer, number of
@@ -31,6 +31,7 @@
 
 pub mod audit;
 mod backoff;
+pub mod calls;
 mod client;
 mod connect;
 mod error;

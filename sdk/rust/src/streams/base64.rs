@@ -21,7 +21,7 @@ pub(super) fn encode(bytes: &[u8]) -> String {
 
 /// The octets of a text, or none if it is not padded base64.
 pub(super) fn decode(text: &str) -> Option<Vec<u8>> {
-    if text.len() % 4 != 0 {
+    if !text.len().is_multiple_of(4) {
         return None;
     }
     let bare = text.strip_suffix("==").or_else(|| text.strip_suffix('=')).unwrap_or(text);

@@ -1,0 +1,191 @@
+//! A WebSocket to the server.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::stream::{SplitSink, SplitStream};
+use futures_util::{Sink as _, StreamExt as _};
+use handoff_calls::wire::{Down, SUBPROTOCOL};
+use http::{HeaderValue, Method, StatusCode, Uri, header};
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_websockets::upgrade::Error as Upgrade;
+use tokio_websockets::{
+    ClientBuilder, CloseCode, Error as SocketError, Limits, Message, WebSocketStream,
+};
+
+use super::session::Body;
+use crate::Error;
+use crate::client::Inner;
+use crate::connect::{Stream, connect, later};
+
+/// Where calls are.
+const PATH: &str = "/v1/calls/connect";
+
+/// How long a farewell may take.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+type Web = WebSocketStream<Box<dyn Stream>>;
+
+/// A connection whose two directions go by themselves.
+pub(super) struct Socket {
+    pub(super) reader: Reader,
+    pub(super) writer: Writer,
+}
+
+pub(super) struct Reader(SplitStream<Web>);
+
+pub(super) struct Writer {
+    sink: SplitSink<Web, Message>,
+    /// Something was written that the socket may still hold.
+    unflushed: bool,
+}
+
+/// How a connection ended.
+#[derive(Debug)]
+pub(super) enum Ended {
+    /// Somehow, and another one may be better.
+    Lost(Error),
+    /// The server does not take this client.
+    Dismissed(Error),
+}
+
+/// Makes a connection, within the time for it.
+pub(super) async fn open(inner: &Inner, frame_bytes_max: usize) -> Result<Socket, Error> {
+    let transport = &inner.transport;
+    let base = &transport.base;
+    let within = transport.connect_time_max;
+    let deadline = later(Instant::now(), within);
+    let late = || Error::Timeout { url: base.url.clone(), waited: within, sent: false };
+    let unreachable = |cause| Error::Unreachable { url: base.url.clone(), cause };
+    let stream = connect(&base.host, base.port, transport.tls.as_ref(), within).await;
+    let stream = stream.map_err(|error| match error.kind() {
+        std::io::ErrorKind::TimedOut => late(),
+        _ => unreachable(error.into()),
+    })?;
+    let uri = Uri::builder()
+        .scheme(if base.https { "wss" } else { "ws" })
+        .authority(&*base.authority)
+        .path_and_query(base.resolve(PATH)?.path())
+        .build()
+        .map_err(|error| Error::Invalid(error.to_string()))?;
+    let limits = Limits::default().max_payload_len(Some(frame_bytes_max));
+    let mut builder = ClientBuilder::from_uri(uri).limits(limits);
+    let protocol = HeaderValue::from_static(SUBPROTOCOL);
+    let shown = [header::AUTHORIZATION, header::USER_AGENT];
+    let shown = shown.into_iter().filter_map(|name| {
+        let value = transport.headers.get(&name)?.clone();
+        Some((name, value))
+    });
+    for (name, value) in shown.chain([(header::SEC_WEBSOCKET_PROTOCOL, protocol)]) {
+        builder =
+            builder.add_header(name, value).map_err(|error| Error::Invalid(error.to_string()))?;
+    }
+    let shaken = timeout_at(deadline, builder.connect_on(stream)).await.map_err(|_| late())?;
+    let web = match shaken {
+        Ok((web, _)) => web,
+        Err(SocketError::Upgrade(Upgrade::DidNotSwitchProtocols(status))) => {
+            return Err(why_not(inner, status).await);
+        }
+        Err(SocketError::Io(error)) => return Err(unreachable(error.into())),
+        Err(error) => return Err(inner.protocol(error.to_string())),
+    };
+    let (sink, stream) = web.split();
+    Ok(Socket { reader: Reader(stream), writer: Writer { sink, unflushed: false } })
+}
+
+/// Why the server makes no WebSocket of a connection. Asked for the same without one, it says so in
+/// words.
+async fn why_not(inner: &Inner, status: u16) -> Error {
+    let told = async {
+        let asking = inner.outgoing(Method::GET, PATH, "application/json", None)?;
+        inner.ask(&asking).await.and_then(|answer| inner.success(answer))
+    };
+    match told.await {
+        Err(Error::Problem(problem)) if problem.status == status => Error::Problem(problem),
+        _ => match StatusCode::from_u16(status) {
+            Ok(status) => inner.refused(status),
+            Err(_) => inner.protocol(format!("it answers with status {status}")),
+        },
+    }
+}
+
+impl Reader {
+    /// The next frame that is understood. What a newer server says besides is passed over.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub(super) async fn next(&mut self, inner: &Inner) -> Result<Down<Body>, Ended> {
+        let url = || inner.transport.base.url.clone();
+        loop {
+            let message = match self.0.next().await {
+                Some(Ok(message)) => message,
+                Some(Err(error)) => {
+                    return Err(Ended::Lost(Error::Lost { url: url(), cause: error.into() }));
+                }
+                None => {
+                    let cause = "the server closed it".into();
+                    return Err(Ended::Lost(Error::Lost { url: url(), cause }));
+                }
+            };
+            if let Some((code, reason)) = message.as_close() {
+                let lost = || {
+                    let cause = format!("the server closed it ({reason})").into();
+                    Error::Lost { url: url(), cause }
+                };
+                return Err(match code {
+                    CloseCode::POLICY_VIOLATION => Ended::Dismissed(Error::Protocol {
+                        url: url(),
+                        why: format!("it ends the session: {reason}"),
+                    }),
+                    _ => Ended::Lost(lost()),
+                });
+            }
+            let frame = message.as_text().and_then(|text| serde_json::from_str(text).ok());
+            if let Some(frame) = frame {
+                return Ok(frame);
+            }
+        }
+    }
+}
+
+impl Writer {
+    /// Whether something is held that must go.
+    pub(super) fn is_unflushed(&self) -> bool {
+        self.unflushed
+    }
+
+    /// Writes a frame when there is room for it, or makes sure that what was written is on its way.
+    ///
+    /// # Cancel safety
+    /// A frame is asked for only when it is taken at once.
+    pub(super) async fn carry(
+        &mut self,
+        next: impl FnOnce() -> Option<String>,
+    ) -> Result<(), SocketError> {
+        let mut sink = Pin::new(&mut self.sink);
+        std::future::poll_fn(|cx| sink.as_mut().poll_ready(cx)).await?;
+        if let Some(text) = next() {
+            self.unflushed = true;
+            return sink.start_send(Message::text(text));
+        }
+        std::future::poll_fn(|cx| sink.as_mut().poll_flush(cx)).await?;
+        self.unflushed = false;
+        Ok(())
+    }
+
+    /// Says that nothing more follows, if that can be said quickly.
+    pub(super) async fn close(mut self) {
+        let mut sink = Pin::new(&mut self.sink);
+        let closed = std::future::poll_fn(|cx| sink.as_mut().poll_close(cx));
+        drop(timeout(FAREWELL, closed).await);
+    }
+}
+
+/// Makes a connection in a box, apart from whoever waits for it.
+pub(super) fn opening(
+    inner: Arc<Inner>,
+    frame_bytes_max: usize,
+) -> Pin<Box<dyn Future<Output = Result<Socket, Error>> + Send>> {
+    Box::pin(async move { open(&inner, frame_bytes_max).await })
+}

@@ -1,0 +1,185 @@
+//! Handlers at work: each in a task of its own, so that one that panics or hangs is nobody else's
+//! trouble, and each watched by another that ends it when its time is over or nobody wants it.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use handoff_calls::wire::{Offer, Response};
+use handoff_calls::{CallId, ChannelName};
+use tokio::sync::watch;
+use tokio::task::{JoinError, JoinHandle, JoinSet};
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::error::HandlerError;
+use super::job::Job;
+use super::session::Body;
+use crate::connect::later;
+
+/// What a handler does, whatever its types are.
+pub(super) type Run = Arc<dyn Fn(Body, Job) -> Running + Send + Sync>;
+
+/// A handler at work.
+pub(super) type Running = Pin<Box<dyn Future<Output = Result<Body, HandlerError>> + Send>>;
+
+/// What became of the calls of a worker.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    pub(super) stored: AtomicU64,
+    pub(super) late: AtomicU64,
+}
+
+type Signal = Arc<watch::Sender<bool>>;
+
+/// A handler that is done, and what it has to say.
+struct Done {
+    key: (CallId, u64),
+    signal: Signal,
+    response: Option<Response<Body>>,
+}
+
+/// The handlers of a worker, and those at work.
+pub(super) struct Staff {
+    handlers: BTreeMap<ChannelName, Run>,
+    grace: Duration,
+    tally: Arc<Tally>,
+    working: JoinSet<Done>,
+    /// Tells each that it is to end.
+    signals: BTreeMap<(CallId, u64), Signal>,
+}
+
+impl Staff {
+    pub(super) fn new(
+        handlers: BTreeMap<ChannelName, Run>,
+        grace: Duration,
+        tally: Arc<Tally>,
+    ) -> Self {
+        Self { handlers, grace, tally, working: JoinSet::new(), signals: BTreeMap::new() }
+    }
+
+    /// Nobody.
+    pub(super) fn none() -> Self {
+        Self::new(BTreeMap::new(), Duration::ZERO, Arc::default())
+    }
+
+    pub(super) fn begin(&mut self, offer: Offer<Body>) {
+        let Some(run) = self.handlers.get(&offer.channel) else { return };
+        let (id, fence) = (offer.id, offer.fence);
+        let deadline = later(Instant::now(), Duration::from_millis(offer.deadline_ms));
+        let (tell, told) = watch::channel(false);
+        let tell = Arc::new(tell);
+        self.signals.insert((id, fence), Arc::clone(&tell));
+        let (params, job) = Job::of(offer, deadline, told.clone());
+        let task = Task(tokio::spawn(run(params, job)));
+        let watching = Watching { tell, told, deadline, grace: self.grace };
+        let signal = Arc::clone(&watching.tell);
+        self.working.spawn(async move {
+            let result = watching.over(task).await;
+            let response = result.map(|result| response(id, fence, result));
+            Done { key: (id, fence), signal, response }
+        });
+    }
+
+    /// Nobody wants it any more.
+    pub(super) fn abort(&mut self, id: CallId, fence: u64) {
+        if let Some(tell) = self.signals.get(&(id, fence)) {
+            tell.send_replace(true);
+        }
+    }
+
+    pub(super) fn taken(&self, taken: bool) {
+        let which = if taken { &self.tally.stored } else { &self.tally.late };
+        which.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The next that is done; nothing to say if nobody wanted it any more. Waits for ever if nobody
+    /// is at work.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub(super) async fn next(&mut self) -> Option<Response<Body>> {
+        match self.working.join_next().await {
+            Some(Ok(Done { key, signal, response })) => {
+                // A server that forgot a call may offer it under a fence that was used before.
+                if self.signals.get(&key).is_some_and(|known| Arc::ptr_eq(known, &signal)) {
+                    self.signals.remove(&key);
+                }
+                response
+            }
+            // Whoever watches does not panic, and is ended by nobody.
+            Some(Err(_)) => None,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// A handler's task. Dropped, it ends where it waits.
+struct Task(JoinHandle<Result<Body, HandlerError>>);
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+struct Watching {
+    tell: Signal,
+    told: watch::Receiver<bool>,
+    deadline: Instant,
+    grace: Duration,
+}
+
+impl Watching {
+    /// Waits until the handler is done, or its time is over. None: nobody wants its result.
+    async fn over(mut self, mut task: Task) -> Option<Result<Body, HandlerError>> {
+        let verdict = tokio::select! {
+            done = &mut task.0 => return Some(result(done)),
+            () = sleep_until(self.deadline) => Some(Err(HandlerError::new(
+                "Timeout",
+                "the handler did not end before the time of the call was over",
+            )
+            .code("handler_deadline")
+            .terminal())),
+            // The sender is kept here, so that its end is never taken for a signal.
+            _ = self.told.wait_for(|told| *told) => None,
+        };
+        self.tell.send_replace(true);
+        // Whatever it says now comes too late.
+        drop(timeout(self.grace, &mut task.0).await);
+        verdict
+    }
+}
+
+fn result(done: Result<Result<Body, HandlerError>, JoinError>) -> Result<Body, HandlerError> {
+    match done.map_err(JoinError::try_into_panic) {
+        Ok(result) => result,
+        Err(Ok(panic)) => {
+            Err(HandlerError::new("Panic", words(panic.as_ref())).code("handler_panicked"))
+        }
+        // Only a runtime that ends does that.
+        Err(Err(ended)) => Err(HandlerError::new("Ended", ended.to_string()).code("handler_ended")),
+    }
+}
+
+fn words(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    text.unwrap_or_else(|| "the handler panicked".to_owned())
+}
+
+fn response(id: CallId, fence: u64, result: Result<Body, HandlerError>) -> Response<Body> {
+    match result {
+        Ok(answer) => Response {
+            id,
+            fence,
+            answer: Some(answer),
+            error: None,
+            terminal: false,
+            retry_after_ms: None,
+        },
+        Err(error) => error.response(id, fence),
+    }
+}
