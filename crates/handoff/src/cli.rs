@@ -1,5 +1,6 @@
 //! What can be asked on the command line: nouns and verbs.
 
+mod calls;
 mod exchange;
 mod groups;
 mod streams;
@@ -13,6 +14,7 @@ use clap::{ArgGroup, Args, Parser, Subcommand};
 
 use crate::duration;
 
+pub(crate) use calls::{CallArgs, CallsVerb, DeadCallVerb, WorkerArgs};
 pub(crate) use exchange::{
     CompanyVerb, DatabaseVerb, DeviceVerb, ExchangeVerb, PlaceArg, Rate, RouteVerb, SimulateArgs,
     SubsystemVerb,
@@ -42,6 +44,8 @@ First steps:
   handoff consume orders --group billing            and each message to one of a group
   handoff exchange simulate --company demo --subsystem sales --erp
                                                     or: devices, and an ERP that answers them
+  handoff worker shout --exec 'tr a-z A-Z'          or: somebody who answers,
+  handoff call shout 7                              and somebody who calls
 
 Data goes to stdout, talk to stderr. A list is a table on a terminal, tab-separated lines without a
 header anywhere else, and JSON with --json.
@@ -110,6 +114,13 @@ pub(crate) enum Noun {
     /// Messages between devices and the database behind an ERP, in two phases
     #[command(subcommand)]
     Exchange(ExchangeVerb),
+    /// Call whoever serves a channel, and print the answer
+    Call(CallArgs),
+    /// Serve channels with a command
+    Worker(WorkerArgs),
+    /// Calls: list, show, cancel, dead letters, channels
+    #[command(subcommand)]
+    Calls(CallsVerb),
     /// Tokens that open a server
     #[command(subcommand)]
     Token(TokenVerb),

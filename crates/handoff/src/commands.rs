@@ -2,6 +2,8 @@
 
 mod audit;
 mod bench;
+mod call;
+mod calls;
 mod config;
 mod consume;
 mod dead;
@@ -10,6 +12,7 @@ mod event;
 mod exchange;
 mod group;
 mod health;
+mod links;
 mod printer;
 mod produce;
 mod read;
@@ -18,6 +21,7 @@ mod stopping;
 mod token;
 mod topic;
 mod version;
+mod worker;
 
 use std::future::Future;
 use std::time::SystemTime;
@@ -67,6 +71,9 @@ pub(crate) fn run(
         Noun::Group(verb) => wait(group::run(context, verb)),
         Noun::Dead(verb) => wait(dead::run(context, verb)),
         Noun::Exchange(verb) => wait(exchange::run(context, verb)),
+        Noun::Call(args) => wait(call::run(context, args)),
+        Noun::Worker(args) => wait(worker::run(context, args)),
+        Noun::Calls(verb) => wait(calls::run(context, verb)),
         Noun::Token(verb) => token::run(context, verb),
         Noun::Audit(args) => wait(audit::run(context, args)),
         Noun::Config(verb) => config::run(context, verb),

@@ -132,7 +132,8 @@ impl Failure {
     }
 }
 
-fn known(text: &str) -> Option<Code> {
+/// The code of a text.
+pub(crate) fn known(text: &str) -> Option<Code> {
     Code::ALL.into_iter().find(|code| code.text() == text)
 }
 
@@ -161,7 +162,8 @@ pub(crate) fn of_code(code: Code) -> Exit {
         | Code::GroupNotFound
         | Code::MemberGone
         | Code::ScheduledNotFound
-        | Code::ExchangeNotFound => Exit::NotFound,
+        | Code::ExchangeNotFound
+        | Code::CallNotFound => Exit::NotFound,
         Code::ChangeTooLarge
         | Code::RequestInvalid
         | Code::RequestTooLarge
@@ -190,7 +192,10 @@ pub(crate) fn of_code(code: Code) -> Exit {
         | Code::PreparedOtherwise
         | Code::NotPrepared
         | Code::ProcessReady
-        | Code::Contradiction => Exit::Refused,
+        | Code::Contradiction
+        | Code::CallsInvalid
+        | Code::CallReused
+        | Code::KeyReused => Exit::Refused,
         Code::RoomBusy
         | Code::JournalFull
         | Code::DiskFull
@@ -203,6 +208,7 @@ pub(crate) fn of_code(code: Code) -> Exit {
         | Code::ServerBusy
         | Code::StreamsQuota
         | Code::ExchangeFull
+        | Code::CallsFull
         | Code::TooManyTries
         | Code::ServerStopping
         | Code::PortTaken
@@ -237,6 +243,9 @@ mod tests {
         check(Code::NoRoute, Exit::Refused);
         check(Code::Contradiction, Exit::Refused);
         check(Code::ExchangeFull, Exit::Unavailable);
+        check(Code::CallNotFound, Exit::NotFound);
+        check(Code::KeyReused, Exit::Refused);
+        check(Code::CallsFull, Exit::Unavailable);
         check(Code::DiskLow, Exit::Unavailable);
         check(Code::ServerStopping, Exit::Unavailable);
         check(Code::Internal, Exit::Failed);

@@ -7,6 +7,7 @@
     reason = "a test fails by panicking, and its name is its documentation"
 )]
 
+mod calls;
 mod configuration;
 mod doctoring;
 mod events;

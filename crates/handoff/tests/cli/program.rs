@@ -116,9 +116,16 @@ impl Going {
         self.talk.next().unwrap().unwrap()
     }
 
-    /// How it ended by itself, without what was heard.
+    pub(crate) fn signal(&self, signal: Signal) {
+        let id = self.child.as_ref().unwrap().id();
+        kill_process(Pid::from_raw(i32::try_from(id).unwrap()).unwrap(), signal).unwrap();
+    }
+
+    /// How it ended by itself, and what it said besides what was heard.
     pub(crate) fn end(mut self) -> Ran {
-        Ran::of(&["(started)"], self.child.take().unwrap().wait_with_output().unwrap())
+        let talk: Vec<String> = self.talk.by_ref().map(Result::unwrap).collect();
+        let output = self.child.take().unwrap().wait_with_output().unwrap();
+        Ran { talk: talk.join("\n"), ..Ran::of(&["(started)"], output) }
     }
 }
 
