@@ -1,0 +1,362 @@
+-- What every script begins with, behind its clock: keys, texts, and the steps that scripts share.
+--
+-- Keys and fields without `x` are those of every peer. `x_` fields and `origami:x:` keys are ours:
+--
+--   origami:x:due                  sorted set   calls by when something has to be done about them
+--   origami:x:queue:{channel}      sorted set   calls that wait, by when they came
+--   origami:x:waiting              set          channels whose queue is not empty
+--   origami:x:channels             set          channels that somebody serves or served
+--   origami:x:work:{node}:{channel} set         calls of a channel that a node of ours has
+--   origami:x:settings:{channel}   hash         what a channel's owner set
+--   origami:x:key:{channel}:{key}  string       the call that has an idempotency key
+--   origami:x:followers:{id}       set          calls that end as this one does
+--   origami:x:dead:{channel}       sorted set   dead letters
+--   origami:x:counts               hash         what happened how often
+--   origami:x:guardian             string       who guards, for a few seconds
+--
+-- ARGV[1] is always the house's rules, in microseconds: offer timeout, lease, how long a call that is
+-- over is known, the same with an idempotency key, how long a client may be silent.
+
+local rules = {}
+for number in string.gmatch(ARGV[1], '%d+') do rules[#rules + 1] = tonumber(number) end
+local OFFER_TIMEOUT, LEASE, KEPT, KEY_KEPT, CLIENT_TIMEOUT = unpack(rules)
+
+-- A stock peer may come back for an answer for so long.
+local STOCK_KEPT = 3 * 3600 * 1000000
+-- Seconds that anything is known of a client that nothing is heard of.
+local CLIENT_KEPT = 3600
+-- How often a stock peer is told again.
+local TELL_AGAIN = 1000000
+-- Consumers that are looked at to find two that are here.
+local LOOKED_AT = 16
+-- Calls at the head of a queue that are looked at when those before them cannot go.
+local PASSED_BY = 16
+
+local NOBODY = '00000000-0000-0000-0000-000000000000'
+local DUE = 'origami:x:due'
+local WAITING = 'origami:x:waiting'
+
+local t = now()
+
+local function node_key(node, what) return 'origami:clients:list:' .. node .. ':' .. what end
+local function alive_key(node) return 'origami:clients:active_pool:' .. node end
+local function call_key(id) return 'origami:requests:list:' .. id .. ':info' end
+local function pool(name) return 'origami:requests:' .. name .. '_pool:list' end
+local function listeners_key(channel) return 'origami:channels:' .. channel .. ':listeners' end
+local function channel_key(channel) return 'origami:channels:' .. channel .. ':info' end
+local function group_key(channel, group) return 'origami:channels:' .. channel .. ':groups:' .. group end
+local function queue_key(channel) return 'origami:x:queue:' .. channel end
+local function work_key(node, channel) return 'origami:x:work:' .. node .. ':' .. channel end
+local function settings_key(channel) return 'origami:x:settings:' .. channel end
+
+-- Seconds with six decimals, always six.
+local function text(micros)
+  return string.format('%d.%06d', math.floor(micros / 1000000), micros % 1000000)
+end
+
+-- Microseconds of a time as any peer writes it; 0 of anything else.
+local function micros(time)
+  return math.floor((tonumber(time or '0') or 0) * 1000000 + 0.5)
+end
+
+-- A time of ours has six decimals and is exact. A stock peer's may be wrong by almost a second, so that
+-- only the key itself counts.
+local function is_alive(node)
+  local heard = redis.call('GET', alive_key(node))
+  if not heard then return false end
+  if not string.match(heard, '^%d+%.%d%d%d%d%d%d$') then return true end
+  return micros(heard) + CLIENT_TIMEOUT > t
+end
+
+local function hear(node)
+  local heard = redis.call('GET', alive_key(node))
+  if heard and t - micros(heard) < CLIENT_TIMEOUT / 4 then return end
+  redis.call('SET', alive_key(node), text(t), 'PX', math.ceil(CLIENT_TIMEOUT / 1000))
+end
+
+-- A client that is killed leaves nothing for ever.
+local function keep_client(node)
+  for _, what in ipairs({ 'info', 'channels', 'in:pending_pool', 'in:executing_pool', 'out:pending_pool',
+    'out:executing_pool' }) do
+    redis.call('EXPIRE', node_key(node, what), CLIENT_KEPT)
+  end
+end
+
+-- A call is in a set of a node, moved there from another one of it if that is named.
+local function put_in(node, what, id, from)
+  local there = node_key(node, what)
+  if from then redis.call('SMOVE', node_key(node, from), there, id) else redis.call('SADD', there, id) end
+  redis.call('EXPIRE', there, CLIENT_KEPT)
+end
+
+-- Which bytes a node understands: 'seed', 'early' or 'swapped'; see layout.rs.
+local function layout_of(node)
+  local who = redis.call('HMGET', node_key(node, 'info'), 'client', 'client_version')
+  if who[1] ~= 'NodeJS' then return 'seed' end
+  local major, minor = string.match(who[2] or '', '^(%d+)%.(%d+)')
+  if not major then return 'swapped' end
+  major, minor = tonumber(major), tonumber(minor)
+  if major < 1 or (major == 1 and minor < 1) then return 'early' end
+  return 'swapped'
+end
+
+local function publish(kind, node, message)
+  redis.call('PUBLISH', 'origami.' .. kind .. node, message)
+end
+
+-- b: there is a call for a node. One of ours hears before it what the offer's bytes have no place for.
+local function tell_offer(id, node)
+  local call = redis.call('HMGET', call_key(id), 'channel', 'sender_node_id', 'params', 'x_fence',
+    'x_attempt', 'x_deadline', 'x_trace', 'state')
+  local channel, attempt = call[1], tonumber(call[5] or '0')
+  local layout = layout_of(node)
+  if layout == 'seed' then
+    if call[8] ~= 'EXECUTING' then attempt = attempt + 1 end
+    local lease = redis.call('HGET', settings_key(channel), 'lease') or LEASE
+    local facts = { call[4] or '0', attempt, call[6] or '0', string.format('%d', lease), call[7] or '' }
+    publish('x', node, 'b' .. id .. table.concat(facts, ' '))
+  end
+  if layout == 'swapped' then
+    publish('b', node .. channel, id)
+  else
+    publish('b', node .. channel, id .. (call[2] or NOBODY) .. (call[3] or 'null'))
+  end
+end
+
+-- d: whether a call is the node's.
+local function tell_held(id, node, held, wants_work)
+  if not held then return publish('d', node, '0' .. id) end
+  if wants_work or layout_of(node) == 'swapped' then
+    local call = redis.call('HMGET', call_key(id), 'sender_node_id', 'params')
+    publish('d', node, '1' .. id .. (call[1] or NOBODY) .. (call[2] or 'null'))
+  else
+    publish('d', node, '1' .. id)
+  end
+end
+
+-- How a call ended, with or without its executor.
+local function end_of(id, call, with_executor)
+  if call.error == '2' then return '2' .. id end
+  local executor = call.executor
+  if not executor or executor == '' then executor = NOBODY end
+  return call.error .. id .. (with_executor and executor or '') .. call.response
+end
+
+local function ended_call(id)
+  local call = redis.call('HMGET', call_key(id), 'error', 'response', 'executor_node_id', 'x_outcome', 'sender_node_id')
+  return { error = call[1] or '1', response = call[2] or 'null', executor = call[3], outcome = call[4] or '',
+    sender = call[5] or NOBODY }
+end
+
+-- e: a call is over. One of ours hears before it who ran it and how exactly it ended.
+local function tell_ended(id)
+  local call = ended_call(id)
+  local layout = layout_of(call.sender)
+  if layout == 'swapped' then
+    publish('e', call.sender, id)
+  elseif layout == 'early' then
+    publish('e', call.sender, end_of(id, call, true))
+  else
+    local executor = call.executor
+    if not executor or executor == '' then executor = NOBODY end
+    publish('x', call.sender, 'e' .. id .. executor .. call.outcome)
+    -- A timeout has no answer in any layout; which one it was, the line before says.
+    publish('e', call.sender, end_of(id, call, false))
+  end
+end
+
+-- f: it is known that the caller has the outcome.
+local function tell_settled(id, node, wants_answer)
+  if wants_answer or layout_of(node) == 'swapped' then
+    publish('f', node, end_of(id, ended_call(id), true))
+  else
+    publish('f', node, id)
+  end
+end
+
+-- g: a result is stored, or was too late, which only one of ours can be told.
+local function tell_taken(id, node, fence, taken)
+  if layout_of(node) == 'seed' then
+    publish('x', node, 'g' .. id .. fence .. (taken and ' 1' or ' 0'))
+  end
+  publish('g', node, id)
+end
+
+-- A call is wanted no more. Stock peers have no word for it.
+local function tell_cancelled(id, node, fence)
+  publish('x', node, 'k' .. id .. fence)
+end
+
+-- When something has to be done about a call.
+local function set_due(id, at)
+  redis.call('ZADD', DUE, string.format('%d', at), id)
+end
+
+-- Its deadline, or its time in the queue while it was never begun.
+local function last_moment(id)
+  local call = redis.call('HMGET', call_key(id), 'x_deadline', 'x_begin_by', 'x_attempt')
+  local at = tonumber(call[1] or '') or (t + 86400000000)
+  local begin_by = tonumber(call[2] or '')
+  if begin_by and (call[3] or '0') == '0' and begin_by < at then at = begin_by end
+  return at
+end
+
+-- Of two consumers drawn at random, the one that has fewer calls; and whether anybody is here at all.
+local function choose(channel)
+  local nodes = redis.call('SRANDMEMBER', listeners_key(channel), LOOKED_AT)
+  local here, best, least = false, nil, nil
+  math.randomseed(t % 2147483647)
+  for round = 1, 2 do
+    local count, seen = #nodes, 0
+    local start = count > 0 and math.random(count) or 0
+    for i = 0, count - 1 do
+      local node = nodes[(start + i - 1) % count + 1]
+      if is_alive(node) then
+        here = true
+        local most = tonumber(redis.call('HGET', node_key(node, 'info'), 'x_takes:' .. channel) or '0')
+        local has
+        if most > 0 then
+          has = redis.call('SCARD', work_key(node, channel))
+        else
+          has = redis.call('SCARD', node_key(node, 'in:pending_pool'))
+            + redis.call('SCARD', node_key(node, 'in:executing_pool'))
+        end
+        if most == 0 or has < most then
+          seen = seen + 1
+          if not best or has < least then best, least = node, has end
+          if seen == 2 then return best, true end
+        end
+      end
+    end
+    -- Those drawn may all be gone or busy, where there are more.
+    if best or count < LOOKED_AT then break end
+    nodes = redis.call('SRANDMEMBER', listeners_key(channel), 1024)
+  end
+  return best, here
+end
+
+-- Where a call waits. A stock peer's tick breaks on a call that nobody is there for, so only those that
+-- somebody is there for lie in the list that it reads.
+local function enqueue(id, channel, seq, here)
+  redis.call('ZADD', queue_key(channel), seq, id)
+  redis.call('SADD', WAITING, channel)
+  redis.call('LREM', pool('pending'), 1, id)
+  if here then redis.call('LPUSH', pool('pending'), id) end
+end
+
+local function dequeue(id, channel)
+  redis.call('ZREM', queue_key(channel), id)
+  redis.call('LREM', pool('pending'), 1, id)
+end
+
+-- Tells a consumer of a call that waits, under a fence of its own. Says what became of it: 'offered',
+-- 'gone' if it does not wait any more, 'later', 'full' or 'nobody'.
+local function offer(id)
+  local call = redis.call('HMGET', call_key(id), 'state', 'channel', 'group_key', 'try_after', 'x_fence',
+    'created_at', 'x_seq', 'timeout')
+  local channel, group = call[2], call[3] or 'default'
+  if call[1] ~= 'PENDING' or not channel then
+    redis.call('LREM', pool('pending'), 1, id)
+    if channel then redis.call('ZREM', queue_key(channel), id) end
+    return 'gone'
+  end
+  if micros(call[4]) > t then
+    dequeue(id, channel)
+    set_due(id, micros(call[4]))
+    return 'later'
+  end
+  local seq = call[7] or string.format('%d', micros(call[6]))
+  if not call[5] then
+    -- A stock peer's: what we need to know of it besides.
+    redis.call('HSET', call_key(id), 'x_seq', seq, 'x_fence', '0', 'x_attempt', '0')
+    local timeout = micros(call[8])
+    if timeout > 0 then
+      redis.call('HSET', call_key(id), 'x_begin_by', string.format('%d', micros(call[6]) + timeout))
+    end
+    set_due(id, last_moment(id))
+  end
+  local node, here = choose(channel)
+  local limit = tonumber(redis.call('HGET', channel_key(channel), 'concurrent') or '0') or 0
+  local running = group_key(channel, group)
+  local full = limit > 0 and tonumber(redis.call('GET', running) or '0') >= limit
+  if not node or full then
+    enqueue(id, channel, seq, here)
+    return here and 'full' or 'nobody'
+  end
+  dequeue(id, channel)
+  redis.call('INCR', running)
+  redis.call('EXPIRE', running, 86400)
+  local fence, until_at = tonumber(call[5] or '0') + 1, t + OFFER_TIMEOUT
+  redis.call('HSET', call_key(id), 'state', 'WAIT_REQUEST_ACK', 'executor_node_id', node,
+    'request_executor_ack', '-1', 'sent_to_executor_at', text(t), 'x_fence', fence,
+    'x_until', string.format('%d', until_at))
+  redis.call('RPUSH', pool('request_ack'), id)
+  put_in(node, 'in:pending_pool', id)
+  redis.call('HINCRBY', node_key(node, 'info'), 'in_pending_requests', 1)
+  if layout_of(node) == 'seed' then
+    redis.call('SADD', work_key(node, channel), id)
+    redis.call('EXPIRE', work_key(node, channel), 86400)
+  else
+    -- A stock peer is told again before it is given up.
+    until_at = t + math.min(OFFER_TIMEOUT, TELL_AGAIN)
+  end
+  set_due(id, math.min(last_moment(id), until_at))
+  tell_offer(id, node)
+  return 'offered'
+end
+
+-- Offers what waits in a channel, at most so many.
+local function drain(channel, most)
+  local passed, offered = 0, 0
+  while offered < most and passed < PASSED_BY do
+    local first = redis.call('ZRANGE', queue_key(channel), passed, passed)[1]
+    if not first then break end
+    local became = offer(first)
+    if became == 'offered' then
+      offered = offered + 1
+    elseif became == 'nobody' then
+      break
+    elseif became == 'full' then
+      passed = passed + 1
+    end
+  end
+  if redis.call('EXISTS', queue_key(channel)) == 0 then redis.call('SREM', WAITING, channel) end
+  return offered
+end
+
+-- Nobody has the call any more.
+local function release(id, call)
+  local node, channel = call.executor, call.channel
+  if call.state == 'WAIT_REQUEST_ACK' then
+    redis.call('LREM', pool('request_ack'), -1, id)
+    redis.call('HINCRBY', node_key(node, 'info'), 'in_pending_requests', -1)
+  elseif call.state == 'EXECUTING' then
+    redis.call('LREM', pool('executing'), -1, id)
+    redis.call('HINCRBY', node_key(node, 'info'), 'in_executing_requests', -1)
+  else
+    return
+  end
+  redis.call('SREM', node_key(node, 'in:pending_pool'), id)
+  redis.call('SREM', node_key(node, 'in:executing_pool'), id)
+  redis.call('SREM', work_key(node, channel), id)
+  local running = group_key(channel, call.group)
+  if tonumber(redis.call('GET', running) or '0') > 0 then redis.call('DECR', running) end
+end
+
+-- A call, as far as most steps need it; nil if there is none or it is forgotten.
+local function load(id)
+  local call = redis.call('HMGET', call_key(id), 'state', 'executor_node_id', 'x_fence', 'sender_node_id',
+    'channel', 'group_key', 'no_response', 'x_taken', 'x_forget', 'x_key', 'x_digest', 'params')
+  if not call[1] then return nil end
+  local forget = tonumber(call[9] or '')
+  if forget and forget <= t then return nil end
+  return { state = call[1], executor = call[2] or '', fence = call[3] or '0', sender = call[4] or NOBODY,
+    channel = call[5] or '', group = call[6] or 'default', silent = call[7] == '1', taken = call[8],
+    key = call[10], digest = call[11], params = call[12] }
+end
+
+-- Whether a node has it. A fence of '' is that of whoever could not be told one.
+local function is_held(call, node, fence)
+  local held = call.state == 'WAIT_REQUEST_ACK' or call.state == 'EXECUTING'
+  return held and call.executor == node and (fence == '' or call.fence == fence)
+end

@@ -1,0 +1,25 @@
+-- A consumer begins a call.
+--
+-- ARGV: rules, node, id, fence or '', whether it was not told what the call is
+local node, id, fence, wants_work = ARGV[2], ARGV[3], ARGV[4], ARGV[5] == '1'
+hear(node)
+local call = load(id)
+local held = call ~= nil and is_held(call, node, fence)
+if held and call.state == 'WAIT_REQUEST_ACK' then
+  local lease = tonumber(redis.call('HGET', settings_key(call.channel), 'lease') or '') or LEASE
+  redis.call('HSET', call_key(id), 'state', 'EXECUTING', 'request_executor_ack', '0',
+    'executor_accept_at', text(t), 'x_until', string.format('%d', t + lease))
+  redis.call('HINCRBY', call_key(id), 'x_attempt', 1)
+  redis.call('LREM', pool('request_ack'), -1, id)
+  redis.call('RPUSH', pool('executing'), id)
+  put_in(node, 'in:executing_pool', id, 'in:pending_pool')
+  redis.call('HINCRBY', node_key(node, 'info'), 'in_pending_requests', -1)
+  redis.call('HINCRBY', node_key(node, 'info'), 'in_executing_requests', 1)
+  if call.sender ~= NOBODY then
+    put_in(call.sender, 'out:executing_pool', id, 'out:pending_pool')
+  end
+  set_due(id, math.min(last_moment(id), t + lease))
+end
+if held and wants_work then tell_offer(id, node) end
+tell_held(id, node, held, wants_work)
+return redis.status_reply(held and 'HELD' or 'NOT')

@@ -1,0 +1,25 @@
+-- A client wants no more calls, or its connection is gone. Those it runs it may still answer; what it has
+-- not accepted goes to others at once.
+--
+-- ARGV: rules, node, whether it hears of it
+local node = ARGV[2]
+if redis.call('EXISTS', node_key(node, 'info')) == 0 then
+  return redis.error_reply('NOCLIENT the client must introduce itself')
+end
+redis.call('HSET', node_key(node, 'info'), 'x_stopping', '1')
+for _, channel in ipairs(redis.call('SMEMBERS', node_key(node, 'channels'))) do
+  redis.call('SREM', listeners_key(channel), node)
+end
+for _, id in ipairs(redis.call('SRANDMEMBER', node_key(node, 'in:pending_pool'), 1000)) do
+  local call = load(id)
+  if call and call.state == 'WAIT_REQUEST_ACK' and call.executor == node then
+    release(id, call)
+    redis.call('HSET', call_key(id), 'state', 'PENDING')
+    offer(id)
+  else
+    redis.call('SREM', node_key(node, 'in:pending_pool'), id)
+  end
+end
+keep_client(node)
+if ARGV[3] == '1' then publish('h', node, '1') end
+return redis.status_reply('OK')

@@ -1,0 +1,421 @@
+//! What a client does: one task that owns its connections, what it asked and what it runs.
+//!
+//! ```text
+//!  connect ─▶ init ─▶ everything unconfirmed again ─▶ serve ─▶ broken or silent
+//!     ▲                                                          │
+//!     └──── all three closed, every step under way given up ◀────┘
+//! ```
+
+mod asked;
+mod running;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use handoff_calls::{Ask, CallId, ClientId, NewCall, Refusal, Reply};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use self::asked::Asked;
+use self::running::{Finished, Held};
+use crate::address::Address;
+use crate::client::{Answer, NoAnswer, Service};
+use crate::ears::{Ears, Heard};
+use crate::link::Link;
+use crate::options::Options;
+use crate::room::Room;
+use crate::trouble::Trouble;
+
+/// How long a server that is not there is left alone, at first and at most.
+const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+
+/// Results that wait to be sent.
+const FINISHED_MAX: usize = 1024;
+
+/// When nothing is to be taken again.
+const FAR: Duration = Duration::from_secs(3600);
+
+/// How often a client that guards looks.
+const GUARD: Duration = Duration::from_millis(250);
+
+/// What is asked of a session.
+#[derive(Debug)]
+pub(crate) enum Order {
+    Call(Box<NewCall>, oneshot::Sender<Result<Answer, NoAnswer>>),
+    Cancel(CallId, oneshot::Sender<Result<(), Trouble>>),
+    Stop(oneshot::Sender<()>),
+}
+
+/// A step that is under way, and what Redis said to it.
+enum Done {
+    Asked(CallId, Result<Reply, Trouble>),
+    Pinged(Result<Reply, Trouble>),
+    /// Its event says the rest.
+    Else(Result<(), Trouble>),
+}
+
+/// Everything a client knows.
+pub(crate) struct Session {
+    me: ClientId,
+    address: Address,
+    options: Arc<Options>,
+    room: Room,
+    services: Vec<Service>,
+    orders: mpsc::Receiver<Order>,
+    counted: watch::Sender<u64>,
+    asked: HashMap<CallId, Asked>,
+    held: HashMap<CallId, Held>,
+    finish: mpsc::Sender<Finished>,
+    finished: mpsc::Receiver<Finished>,
+    stopping: Option<Stopping>,
+}
+
+/// Somebody waits until everything is settled.
+struct Stopping {
+    told: oneshot::Sender<()>,
+    /// Redis offers nothing any more.
+    heard: bool,
+}
+
+/// What belongs to one set of connections.
+struct Way {
+    link: Link,
+    ears: Ears,
+    steps: JoinSet<Done>,
+    ping_at: Instant,
+    /// A ping is on its way, and when its answer is too late.
+    pong_by: Option<Instant>,
+    guard_at: Instant,
+    /// When one of the steps may have to be taken again, at the earliest.
+    look_at: Instant,
+}
+
+impl Way {
+    /// A step may have to be taken again then.
+    fn plan(&mut self, at: Instant) {
+        self.look_at = self.look_at.min(at);
+    }
+}
+
+impl Session {
+    pub(crate) fn new(
+        me: ClientId,
+        address: Address,
+        options: Arc<Options>,
+        room: Room,
+        services: Vec<Service>,
+        orders: mpsc::Receiver<Order>,
+        counted: watch::Sender<u64>,
+    ) -> Self {
+        let (finish, finished) = mpsc::channel(FINISHED_MAX);
+        let (asked, held) = (HashMap::new(), HashMap::new());
+        Self {
+            me,
+            address,
+            options,
+            room,
+            services,
+            orders,
+            counted,
+            asked,
+            held,
+            finish,
+            finished,
+            stopping: None,
+        }
+    }
+
+    /// Serves until it is stopped. `ready` is told once the client is registered, or why it cannot be.
+    pub(crate) async fn run(mut self, first: Link, ready: oneshot::Sender<Result<(), Trouble>>) {
+        let (mut next, mut ready) = (Some(first), Some(ready));
+        let mut pause = RETRY.0;
+        loop {
+            let opened = match next.take() {
+                Some(link) => Ok(link),
+                None => self.open().await,
+            };
+            let trouble = match opened {
+                Err(trouble) => trouble,
+                Ok(link) => match self.register(&link).await {
+                    Err(trouble) => {
+                        link.close().await;
+                        trouble
+                    }
+                    Ok(()) => {
+                        pause = RETRY.0;
+                        if let Some(ready) = ready.take() {
+                            // Whoever asked may have gone.
+                            drop(ready.send(Ok(())));
+                        }
+                        match self.serve(link).await {
+                            Some(trouble) => trouble,
+                            None => return,
+                        }
+                    }
+                },
+            };
+            if let Some(ready) = ready.take() {
+                drop(ready.send(Err(trouble)));
+                return;
+            }
+            tracing::warn!(
+                client = %self.me,
+                error = &trouble as &dyn std::error::Error,
+                "connecting to Redis again"
+            );
+            sleep(pause).await;
+            pause = RETRY.1.min(pause * 2);
+        }
+    }
+
+    async fn open(&self) -> Result<Link, Trouble> {
+        let channels = self.services.iter().map(|service| service.serves.channel.clone());
+        Link::open(&self.address, &self.options, self.me, channels).await
+    }
+
+    async fn register(&self, link: &Link) -> Result<(), Trouble> {
+        let serves = self.services.iter().map(|service| service.serves.clone()).collect();
+        let init = Ask::Init { client: self.me, name: self.options.name.clone().into(), serves };
+        match timeout(self.options.connect_timeout, self.room.ask(&link.ping, &init)).await {
+            Ok(Ok(Reply::Refused(refusal))) => {
+                Err(Trouble::Refused { place: self.address.to_string(), why: refusal.to_string() })
+            }
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(trouble)) => Err(trouble),
+            Err(_) => Err(Trouble::unreachable(&self.address, "it does not register in time")),
+        }
+    }
+
+    /// Serves on one set of connections. Says what broke; nothing if it was stopped.
+    async fn serve(&mut self, link: Link) -> Option<Trouble> {
+        let now = Instant::now();
+        let mut way = Way {
+            link,
+            ears: Ears::default(),
+            steps: JoinSet::new(),
+            ping_at: now,
+            pong_by: None,
+            guard_at: now + self.options.ping_interval,
+            look_at: now + FAR,
+        };
+        self.counted.send_modify(|count| *count += 1);
+        self.send_all_again(&mut way);
+        let trouble = self.work(&mut way).await;
+        // Whatever is under way is given up before anything new is opened.
+        way.steps.shutdown().await;
+        way.link.close().await;
+        trouble
+    }
+
+    async fn work(&mut self, way: &mut Way) -> Option<Trouble> {
+        loop {
+            if self.is_settled(way) {
+                return None;
+            }
+            let wake = self.next_wake(way);
+            let room = self.asked.len() < self.options.outstanding_max;
+            // All of these may be dropped while they wait: nothing is taken before it is ready.
+            let trouble = tokio::select! {
+                biased;
+                heard = way.link.listener.next() => match heard {
+                    Some((channel, message)) => {
+                        if let Some(heard) = way.ears.hear(&channel, &message) {
+                            self.hear(way, heard);
+                        }
+                        None
+                    }
+                    None => Some(Trouble::broken(&self.address, "the subscription ended")),
+                },
+                Some(done) = way.steps.join_next() => match done {
+                    Ok(done) => self.done(way, done),
+                    Err(_) => None,
+                },
+                Some(finished) = self.finished.recv() => {
+                    self.finish(way, finished);
+                    None
+                }
+                () = way.link.publisher.broke() => {
+                    Some(Trouble::broken(&self.address, "the publisher was closed"))
+                }
+                () = way.link.ping.broke() => {
+                    Some(Trouble::broken(&self.address, "the ping connection was closed"))
+                }
+                order = self.orders.recv(), if room => match order {
+                    Some(order) => {
+                        self.order(way, order);
+                        None
+                    }
+                    // The last handle is gone.
+                    None => return None,
+                },
+                () = sleep_until(wake) => self.wake(way),
+            };
+            if trouble.is_some() {
+                return trouble;
+            }
+        }
+    }
+
+    /// Everything is settled, and whoever waits for that is told.
+    fn is_settled(&mut self, way: &Way) -> bool {
+        let nothing_left = self.asked.is_empty() && self.held.is_empty() && way.steps.is_empty();
+        match self.stopping.take() {
+            Some(stopping) if stopping.heard && nothing_left => {
+                // Whoever asked may have lost patience.
+                stopping.told.send(()).unwrap_or_default();
+                true
+            }
+            other => {
+                self.stopping = other;
+                false
+            }
+        }
+    }
+
+    fn order(&mut self, way: &mut Way, order: Order) {
+        match order {
+            Order::Call(new, answer) => self.call(way, *new, answer),
+            Order::Cancel(call, done) => {
+                let (room, line) = (self.room.clone(), way.link.publisher.clone());
+                way.steps.spawn(async move {
+                    let cancel = Ask::Cancel { call, by: None };
+                    let result = room.ask(&line, &cancel).await.map(drop);
+                    // Whoever asked may have gone.
+                    drop(done.send(result.clone()));
+                    Done::Else(result)
+                });
+            }
+            Order::Stop(told) => {
+                self.stopping = Some(Stopping { told, heard: false });
+                self.send_stop(way);
+            }
+        }
+    }
+
+    fn send_stop(&self, way: &mut Way) {
+        self.send(way, Ask::Stop { client: self.me });
+    }
+
+    /// Sends a step whose event says what came of it.
+    fn send(&self, way: &mut Way, ask: Ask) {
+        let (room, line) = (self.room.clone(), way.link.publisher.clone());
+        way.steps.spawn(async move { Done::Else(room.ask(&line, &ask).await.map(drop)) });
+    }
+
+    fn hear(&mut self, way: &mut Way, heard: Heard) {
+        match heard {
+            Heard::Pong => way.pong_by = None,
+            Heard::Stopped => {
+                if let Some(stopping) = &mut self.stopping {
+                    stopping.heard = true;
+                }
+            }
+            Heard::Registered { call } => self.registered(call),
+            Heard::Ended { call, end } => self.ended(way, call, end),
+            Heard::Acknowledged { call, end } => self.acknowledged(call, end),
+            Heard::Offered { call, channel, work, facts } => {
+                self.offered(way, call, channel, work, facts);
+            }
+            Heard::Held { call, held, work } => self.is_held(way, call, held, work),
+            Heard::Taken { call, fence, .. } => self.taken(call, fence),
+            Heard::Cancelled { call, fence } => self.cancelled(call, fence),
+        }
+    }
+
+    /// What Redis said to a step. It is read for errors only.
+    fn done(&mut self, way: &mut Way, done: Done) -> Option<Trouble> {
+        match done {
+            Done::Asked(call, result) => match result {
+                Ok(Reply::Refused(Refusal::NoClient(_))) => {
+                    Some(Trouble::broken(&self.address, "Redis does not know this client any more"))
+                }
+                Ok(Reply::Refused(refusal)) => {
+                    self.refused(call, NoAnswer::Refused(refusal));
+                    None
+                }
+                Ok(_) => None,
+                Err(trouble) if trouble.may_pass() => Some(trouble),
+                Err(trouble) => {
+                    self.refused(call, NoAnswer::Trouble(trouble.clone()));
+                    None
+                }
+            },
+            Done::Pinged(Ok(Reply::Refused(_))) => {
+                Some(Trouble::broken(&self.address, "Redis does not know this client any more"))
+            }
+            Done::Pinged(Err(trouble)) | Done::Else(Err(trouble)) => Some(trouble),
+            Done::Pinged(Ok(_)) | Done::Else(Ok(())) => {
+                let _ = way;
+                None
+            }
+        }
+    }
+
+    /// When something has to be done even if nothing happens.
+    fn next_wake(&self, way: &Way) -> Instant {
+        let wake = way.pong_by.unwrap_or(way.ping_at).min(way.look_at);
+        if self.options.guards { wake.min(way.guard_at) } else { wake }
+    }
+
+    fn wake(&mut self, way: &mut Way) -> Option<Trouble> {
+        let now = Instant::now();
+        if way.pong_by.is_some_and(|by| now >= by) {
+            return Some(Trouble::broken(&self.address, "a ping did not come back in time"));
+        }
+        if way.pong_by.is_none() && now >= way.ping_at {
+            way.ping_at = now + self.options.ping_interval;
+            way.pong_by = Some(now + self.options.ping_timeout);
+            let (room, line, client) = (self.room.clone(), way.link.ping.clone(), self.me);
+            way.steps
+                .spawn(async move { Done::Pinged(room.ask(&line, &Ask::Ping { client }).await) });
+        }
+        if self.options.guards && now >= way.guard_at {
+            way.guard_at = now + GUARD;
+            let (room, line) = (self.room.clone(), way.link.publisher.clone());
+            let name = format!("c{}", self.me);
+            way.steps.spawn(async move { Done::Else(room.guard(&line, &name).await.map(drop)) });
+        }
+        if now >= way.look_at {
+            self.send_late_again(way, now);
+        }
+        None
+    }
+
+    /// After a new connection: nobody knows what of the old one arrived.
+    fn send_all_again(&mut self, way: &mut Way) {
+        let now = Instant::now();
+        let asked: Vec<CallId> = self.asked.keys().copied().collect();
+        asked.into_iter().for_each(|call| self.ask_again(way, call, now));
+        let held: Vec<CallId> = self.held.keys().copied().collect();
+        held.into_iter().for_each(|call| self.hold_again(way, call, now));
+        if let Some(stopping) = &mut self.stopping {
+            stopping.heard = false;
+            self.send_stop(way);
+        }
+    }
+
+    /// Steps that were not confirmed for too long, and heartbeats.
+    fn send_late_again(&mut self, way: &mut Way, now: Instant) {
+        way.look_at = now + FAR;
+        let late = |by: Option<Instant>| by.is_some_and(|by| by <= now);
+        let asked: Vec<CallId> = self
+            .asked
+            .iter()
+            .filter(|(_, asked)| late(asked.confirm_by()))
+            .map(|(call, _)| *call)
+            .collect();
+        asked.into_iter().for_each(|call| self.ask_again(way, call, now));
+        let held: Vec<CallId> = self
+            .held
+            .iter()
+            .filter(|(_, held)| held.wake_at() <= now)
+            .map(|(call, _)| *call)
+            .collect();
+        held.into_iter().for_each(|call| self.hold_again(way, call, now));
+        let confirms = self.asked.values().filter_map(Asked::confirm_by);
+        let next = confirms.chain(self.held.values().map(Held::wake_at)).min();
+        next.into_iter().for_each(|next| way.plan(next));
+    }
+}
