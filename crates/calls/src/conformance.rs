@@ -37,11 +37,18 @@ pub trait Fresh: Sync {
 
 /// Runs every promise.
 pub async fn all<F: Fresh>(fresh: &F) {
+    of_calls(fresh).await;
+    limits::of_the_house(fresh).await;
+}
+
+/// Runs every promise but how much a room keeps in all: of one that lies in somebody else's server, that
+/// server has a say in it.
+pub async fn of_calls<F: Fresh>(fresh: &F) {
     clients::all(fresh).await;
     requesting::all(fresh).await;
     answering::all(fresh).await;
     ending::all(fresh).await;
     letters::all(fresh).await;
     channels::all(fresh).await;
-    limits::all(fresh).await;
+    limits::of_calls(fresh).await;
 }

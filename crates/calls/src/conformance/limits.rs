@@ -6,14 +6,19 @@ use super::Fresh;
 use super::kit::{CALLER, OTHER_CALLER, Play, WORKER, answer, channel, id, new};
 use crate::{Ask, ClientId, FOLLOWERS_MAX, NewCall, Refusal, Reply, Rules, Serves};
 
-pub(super) async fn all<F: Fresh>(fresh: &F) {
+/// Limits of calls and channels.
+pub(super) async fn of_calls<F: Fresh>(fresh: &F) {
     a_call_that_is_too_large_is_refused(fresh).await;
     a_channel_has_as_many_waiting_calls_as_may_wait(fresh).await;
+    a_key_has_as_many_followers_as_may_be(fresh).await;
+}
+
+/// Limits of what a room keeps, for one that keeps it itself.
+pub(super) async fn of_the_house<F: Fresh>(fresh: &F) {
     there_are_as_many_calls_as_may_be_and_what_is_over_makes_room(fresh).await;
     there_are_as_many_bytes_as_may_be(fresh).await;
     there_are_as_many_channels_as_may_be(fresh).await;
     there_are_as_many_clients_as_may_be(fresh).await;
-    a_key_has_as_many_followers_as_may_be(fresh).await;
     what_nobody_needs_is_forgotten_when_there_is_too_much_of_it(fresh).await;
 }
 
