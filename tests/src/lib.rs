@@ -15,7 +15,8 @@
 //!   with a database of its own in this process.
 //! * [`calling`] is the hunt on calls: a caller and a worker that keep their ids through every server,
 //!   over [`websocket`], which knows only octets.
-//! * [`postgres`] is a PostgreSQL server of one's own.
+//! * [`postgres`] is a PostgreSQL server of one's own, [`redis`] a Redis server. [`origami`] is a peer of
+//!   calls on Redis that knows only bytes, in the layouts of others; [`node`] one of ours as a process.
 //! * [`fixture`] opens data directories of every format there has been.
 //! * [`wall`] is the operator's clock as text, [`workspace`] what cargo knows of this house.
 
@@ -29,9 +30,12 @@ pub mod ledger;
 pub mod letters;
 pub mod mailbox;
 pub mod member;
+pub mod node;
+pub mod origami;
 pub mod place;
 pub mod postgres;
 pub mod prey;
+pub mod redis;
 pub mod reminders;
 pub mod served;
 pub mod sevent;
