@@ -34,7 +34,14 @@ local own = {
   TAKEN = function(id, node, fence, taken) tell_taken(id, node, fence, taken == '1') end,
   CANCELLED = function(id, node, fence) tell_cancelled(id, node, fence) end,
   HEAR = function(_, node) hear(node) end,
-  SILENT = function(_, node) redis.call('DEL', alive_key(node)) end,
+  SILENT = function(_, node)
+    if layout_of(node) == 'seed' then
+      redis.call('HSET', node_key(node, 'info'), 'x_silent', '1')
+    else
+      -- As their own ticks do it.
+      redis.call('DEL', alive_key(node))
+    end
+  end,
 }
 for _, words in ipairs(steps) do
   local step = own[words[2]]

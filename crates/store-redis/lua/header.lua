@@ -68,9 +68,13 @@ local function is_alive(node)
   return micros(heard) + CLIENT_TIMEOUT > t
 end
 
+-- Something is heard of a node. One that did not accept in time is told of calls again; one that is
+-- forgotten must introduce itself.
 local function hear(node)
+  redis.call('HDEL', node_key(node, 'info'), 'x_silent')
+  if not is_alive(node) then return end
   local heard = redis.call('GET', alive_key(node))
-  if heard and t - micros(heard) < CLIENT_TIMEOUT / 4 then return end
+  if t - micros(heard) < CLIENT_TIMEOUT / 4 then return end
   redis.call('SET', alive_key(node), text(t), 'PX', math.ceil(CLIENT_TIMEOUT / 1000))
 end
 
@@ -211,9 +215,10 @@ local function choose(channel)
     local start = count > 0 and math.random(count) or 0
     for i = 0, count - 1 do
       local node = nodes[(start + i - 1) % count + 1]
-      if is_alive(node) then
+      local about = redis.call('HMGET', node_key(node, 'info'), 'x_takes:' .. channel, 'x_silent')
+      if not about[2] and is_alive(node) then
         here = true
-        local most = tonumber(redis.call('HGET', node_key(node, 'info'), 'x_takes:' .. channel) or '0')
+        local most = tonumber(about[1] or '0')
         local has
         if most > 0 then
           has = redis.call('SCARD', work_key(node, channel))

@@ -14,7 +14,7 @@ for _, way in ipairs({ 'in', 'out' }) do
     redis.call('HSETNX', info, way .. '_' .. kind .. '_requests', 0)
   end
 end
-redis.call('HDEL', info, 'x_stopping')
+redis.call('HDEL', info, 'x_stopping', 'x_silent')
 redis.call('SET', alive_key(node), text(t), 'PX', math.ceil(CLIENT_TIMEOUT / 1000))
 
 local served = {}

@@ -4,7 +4,10 @@
 local node = ARGV[2]
 local info = node_key(node, 'info')
 local known = redis.call('HMGET', info, 'node_id', 'x_stopping')
-if not known[1] then return redis.error_reply('NOCLIENT the client must introduce itself') end
+if not known[1] or not is_alive(node) then
+  return redis.error_reply('NOCLIENT the client must introduce itself')
+end
+redis.call('HDEL', info, 'x_silent')
 redis.call('HSET', info, 'last_ping_at', text(t))
 redis.call('SET', alive_key(node), text(t), 'PX', math.ceil(CLIENT_TIMEOUT / 1000))
 if not known[2] then

@@ -8,7 +8,7 @@ local queue_timeout, time, digest, key, trace = ARGV[8], tonumber(ARGV[9]), ARGV
 local needs_consumer, without, queue_max = ARGV[13] == '1', ARGV[14], tonumber(ARGV[15])
 
 if caller ~= NOBODY then
-  if redis.call('EXISTS', node_key(caller, 'info')) == 0 then
+  if not is_alive(caller) then
     return redis.error_reply('NOCLIENT the client must introduce itself')
   end
   hear(caller)

@@ -3,7 +3,7 @@
 --
 -- ARGV: rules, node, whether it hears of it
 local node = ARGV[2]
-if redis.call('EXISTS', node_key(node, 'info')) == 0 then
+if not is_alive(node) then
   return redis.error_reply('NOCLIENT the client must introduce itself')
 end
 redis.call('HSET', node_key(node, 'info'), 'x_stopping', '1')
