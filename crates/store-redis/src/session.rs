@@ -229,7 +229,7 @@ impl Session {
                     None => Some(Trouble::broken(&self.address, "the subscription ended")),
                 },
                 Some(done) = way.steps.join_next() => match done {
-                    Ok(done) => self.done(way, done),
+                    Ok(done) => self.done(done),
                     Err(_) => None,
                 },
                 Some(finished) = self.finished.recv() => {
@@ -325,7 +325,7 @@ impl Session {
     }
 
     /// What Redis said to a step. It is read for errors only.
-    fn done(&mut self, way: &mut Way, done: Done) -> Option<Trouble> {
+    fn done(&mut self, done: Done) -> Option<Trouble> {
         match done {
             Done::Asked(call, result) => match result {
                 Ok(Reply::Refused(Refusal::NoClient(_))) => {
@@ -346,10 +346,7 @@ impl Session {
                 Some(Trouble::broken(&self.address, "Redis does not know this client any more"))
             }
             Done::Pinged(Err(trouble)) | Done::Else(Err(trouble)) => Some(trouble),
-            Done::Pinged(Ok(_)) | Done::Else(Ok(())) => {
-                let _ = way;
-                None
-            }
+            Done::Pinged(Ok(_)) | Done::Else(Ok(())) => None,
         }
     }
 
