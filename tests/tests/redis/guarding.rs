@@ -1,12 +1,12 @@
 //! A guardian makes foreign pairs fast and keeps one bad request from stopping all.
 
-use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
 use handoff_store_redis::{Guardian, Options};
 use handoff_tests::origami::{Peer, Version};
 use handoff_tests::place::Place;
-use handoff_tests::prey::{Lair, Prey, Said as Line};
+use handoff_tests::prey::{Prey, Said as Line};
 use handoff_tests::redis::{Said, Server};
 
 use crate::runtime;
@@ -15,10 +15,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A guardian as a process.
 fn guardian(server: &Server, place: &Place) -> Prey {
-    let program = PathBuf::from(env!("CARGO_BIN_EXE_node"));
-    let address = format!("--address={}", server.address());
-    let lair = Lair::new(program, place.path()).with(&address).with("--role=guardian");
-    lair.start().unwrap()
+    let mut node = Command::new(env!("CARGO_BIN_EXE_node"));
+    node.args(["--role", "guardian", "--address", &server.address()]);
+    Prey::start(&mut node, &place.path().join("guardian.stderr")).unwrap()
 }
 
 fn says(prey: &Prey, wanted: &str) {

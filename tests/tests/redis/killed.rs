@@ -1,12 +1,12 @@
 //! Peers that are killed or frozen in the middle of something.
 
-use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
 use handoff_calls::{Ask, CallId, ChannelSettings, Failure, OnLost, Outcome, Reply};
 use handoff_store_redis::{Direct, Guardian, Options, Request};
 use handoff_tests::place::Place;
-use handoff_tests::prey::{Lair, Prey, Said as Line};
+use handoff_tests::prey::{Prey, Said as Line};
 use handoff_tests::redis::{Said, Server};
 use handoff_types::Span;
 
@@ -16,9 +16,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A node of ours as a process.
 fn node(server: &Server, place: &Place, role: &str) -> Prey {
-    let program = PathBuf::from(env!("CARGO_BIN_EXE_node"));
-    let (address, role) = (format!("--address={}", server.address()), format!("--role={role}"));
-    let node = Lair::new(program, place.path()).with(&address).with(&role).start().unwrap();
+    let mut node = Command::new(env!("CARGO_BIN_EXE_node"));
+    node.args(["--role", role, "--address", &server.address()]);
+    let node = Prey::start(&mut node, &place.path().join(format!("{role}.stderr"))).unwrap();
     assert!(line(&node).starts_with("here "));
     node
 }
