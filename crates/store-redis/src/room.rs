@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use handoff_calls::{
-    Ask, Call, CallId, Calls, ChannelName, ClientId, Command, Failure, Late, NewCall, Outcome,
-    Refusal, Reply, Rules, State, digest,
+    Ask, Call, CallId, Calls, Change, ChannelName, ClientId, Command, Failure, Late, NewCall,
+    Outcome, Refusal, Reply, Rules, State, digest,
 };
 use handoff_types::{Machine as _, Now};
 
@@ -320,7 +320,7 @@ impl Room {
         state: &State,
         now: Now,
         ask: &Ask,
-    ) -> handoff_types::Decision<Reply, handoff_calls::Change, handoff_calls::Notice> {
+    ) -> handoff_types::Decision<Reply, Change, handoff_calls::Notice> {
         let command = Command { ask: ask.clone(), rules: self.rules };
         Calls::decide(state, &command, now, self.dice.roll())
     }
@@ -351,17 +351,52 @@ impl Room {
                 scene = scene.with_client(client);
             }
             let decision = self.decision(&scene.state, scene.now, ask);
-            let accepts = |change| matches!(change, &handoff_calls::Change::Accepted { .. });
+            let accepts = |change| matches!(change, &Change::Accepted { .. });
             if decision.changes.iter().any(accepts) {
                 return Ok(None);
             }
             let stock = |call: &Call| scene.is_stock(call.caller);
             let steps = Steps::of(&scene.state, &decision.changes, &decision.actions, stock);
             if steps.is_empty() || self.apply(line, steps.arguments(&scene.records)).await? {
+                for change in &decision.changes {
+                    if let Change::Ended { call, dead: true, .. } = change
+                        && let Some(call) = scene.state.call(*call)
+                    {
+                        self.bury_oldest(line, &call.channel).await?;
+                    }
+                }
                 return Ok(Some(decision.reply));
             }
         }
         Err(Trouble::refused(&self.address, "others were faster every time; try again"))
+    }
+
+    /// Buries the oldest dead letters of a channel when there are more than are kept.
+    pub(crate) async fn bury_oldest(
+        &self,
+        line: &Line,
+        channel: &ChannelName,
+    ) -> Result<(), Trouble> {
+        let lane = format!("origami:x:dead:{channel}");
+        let Value::Integer(many) = self.must(line, &words(&["ZCARD", &lane])).await? else {
+            return Ok(());
+        };
+        let over = u64::try_from(many).unwrap_or(0).saturating_sub(self.rules.dead_max);
+        let most = usize::try_from(over).unwrap_or(PURGED_AT_ONCE).min(PURGED_AT_ONCE);
+        if most == 0 {
+            return Ok(());
+        }
+        for id in self.dead(line, channel, most).await? {
+            let purge = Ask::Purge { channel: channel.clone(), only: Some(id) };
+            let scene = Scene::load(line, self.clock, &self.rules, &[id]).await?;
+            let decision = self.decision(&scene.state, scene.now, &purge);
+            let steps = Steps::of(&scene.state, &decision.changes, &decision.actions, |_| false);
+            // If somebody was faster, the next that dies buries it.
+            if !steps.is_empty() {
+                self.apply(line, steps.arguments(&scene.records)).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Makes it true; not if something it rests on is otherwise by now.
