@@ -38,7 +38,7 @@ fn round(caller: &mut Peer, consumer: &mut Peer, text: &str) {
 }
 
 #[test]
-fn a_foreign_pair_works_under_a_guardian_and_its_own_ticks_sleep() {
+fn a_foreign_pair_works_under_a_guardian_and_its_own_ticks_rest() {
     for version in Version::ALL {
         let server = Server::start();
         let runtime = runtime();

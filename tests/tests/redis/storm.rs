@@ -78,7 +78,7 @@ pub(crate) fn no_key_is_left_over(server: &Server) {
     }
 }
 
-/// Waits until Redis' own clock has gone on by so much: a fault lasts as long as it lasts.
+/// A fault lasts as long as the test says; nothing is expected to have happened by its end.
 pub(crate) async fn lasts(time: Duration) {
     tokio::time::sleep_until(tokio::time::Instant::now() + time).await;
 }
