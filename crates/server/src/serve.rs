@@ -6,6 +6,7 @@
 //!  drop the journal ◀─ rooms finish ◀─ answers go out, sessions end ◀─ nothing new ◀─ stop
 //! ```
 
+mod guarding;
 mod reload;
 mod signals;
 mod sockets;
@@ -27,6 +28,7 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
+use self::guarding::Guarding;
 use self::signals::{Signals, Told};
 use self::sockets::Sockets;
 use crate::auth::{Bootstrapped, Gatekeeper, bootstrap};
@@ -149,6 +151,7 @@ pub async fn run(settings: Settings, hooks: Hooks) -> Result<(), ServeError> {
     let begun = Instant::now();
     let Hooks { version, logs, ready, reload, stop } = hooks;
     let certificates = sockets::check(&settings)?;
+    let guarding = Guarding::prepared(&settings.calls).map_err(StartError::from)?;
     let sockets = Sockets::bind(&settings)?;
     let signals =
         Signals::new(stop).map_err(|fault| StartError::System { what: "signals", fault })?;
@@ -181,8 +184,13 @@ pub async fn run(settings: Settings, hooks: Hooks) -> Result<(), ServeError> {
     let keep = server.furnish(foundation)?;
     let ended = match server.open(sockets.events, &keep, begun).await {
         Ok(true) => {
+            let guarding = guarding.map(Guarding::begin);
             ready(&server.bound);
-            server.serve(&keep).await
+            let ended = server.serve(&keep).await;
+            if let Some(guarding) = guarding {
+                guarding.end().await;
+            }
+            ended
         }
         Ok(false) => Ok(()),
         Err(error) => Err(error),

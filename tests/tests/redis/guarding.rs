@@ -8,8 +8,9 @@ use handoff_tests::origami::{Peer, Version};
 use handoff_tests::place::Place;
 use handoff_tests::prey::{Prey, Said as Line};
 use handoff_tests::redis::{Said, Server};
+use handoff_tests::served::{Served, lair};
 
-use crate::runtime;
+use crate::{must, runtime};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -54,6 +55,28 @@ fn a_foreign_pair_works_under_a_guardian_and_its_own_ticks_rest() {
         let turns = server.ask(&["HGET", "origami:channels:work:info", "rr_counter"]);
         assert_eq!(turns, Said::Text("0".to_owned()), "no foreign tick dispatched anything");
     }
+}
+
+#[test]
+fn a_server_guards_the_redis_that_it_is_told_of() {
+    let redis = Server::start();
+    let place = Place::temporary().unwrap();
+    let lair = lair(place.path()).set("HANDOFF_CALLS__REDIS_URL", &redis.address());
+    let served = Served::start(&lair).unwrap();
+    let guarded = async {
+        while redis.ask(&["EXISTS", "origami:x:guardian"]) != Said::Number(1) {
+            tokio::task::yield_now().await;
+        }
+    };
+    runtime().block_on(must("a guardian", guarded));
+    let mut consumer = Peer::start(&redis, Version::Swapped, "work");
+    let mut caller = Peer::start(&redis, Version::Swapped, "");
+    for n in 0..20 {
+        round(&mut caller, &mut consumer, &n.to_string());
+    }
+    let turns = redis.ask(&["HGET", "origami:channels:work:info", "rr_counter"]);
+    assert_eq!(turns, Said::Text("0".to_owned()), "no foreign tick dispatched anything");
+    served.stop().unwrap();
 }
 
 #[test]

@@ -428,6 +428,9 @@ pub(crate) const KEYS: &[Key] = &[
         "How long a request of plain HTTP waits for the end of its call, if server.request_secs_max allows.", reload = true),
     key!(calls.waiting_max: Kind::Count(1, 1_000_000), calls.waiting_max,
         "How many requests of plain HTTP may wait at once."),
+    key!(calls.redis_url: Kind::Text, calls.redis_url,
+        "A Redis whose calls this server guards, as in redis://user:password@host:6379/0; rediss:// for TLS. One node, no cluster.",
+        secret = true),
 ];
 
 fn tls_of(settings: &mut Settings) -> &mut Tls {

@@ -365,6 +365,7 @@ field!(Duration, Value::Time(time) => time, |it| Value::Time(*it));
 field!(Span, Value::Time(time) => Span(u64::try_from(time.as_micros()).unwrap_or(u64::MAX)), |it| Value::Time(Duration::from_micros(it.0)));
 field!(Option<Span>, Value::Time(time) => Some(Span(u64::try_from(time.as_micros()).unwrap_or(u64::MAX))), |it| it.map_or(Value::Unset, |span| Value::Time(Duration::from_micros(span.0))));
 field!(String, Value::Text(text) => text, |it| Value::Text(it.clone()));
+field!(Option<String>, Value::Text(text) => Some(text), |it| it.clone().map_or(Value::Unset, Value::Text));
 field!(PathBuf, Value::Path(path) => path, |it| Value::Path(it.clone()));
 field!(Option<PathBuf>, Value::Path(path) => Some(path), |it| it.clone().map_or(Value::Unset, Value::Path));
 field!(SocketAddr, Value::Address(address) => address, |it| Value::Address(*it));

@@ -63,6 +63,9 @@ pub enum StartError {
     /// The certificate cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// `calls.redis_url` is no address.
+    #[error("calls.redis_url: {0}")]
+    RedisUrl(#[from] handoff_store_redis::BadAddress),
     /// The process may not use the data directory.
     #[error(
         "the data directory {path} cannot be used: {fault}; give it to the user that runs the server (chown -R), or choose another with --data-dir or server.data_dir"
@@ -136,6 +139,7 @@ impl StartError {
             Self::Taken { .. } => Code::PortTaken,
             Self::Listen { .. } => Code::AddressUnusable,
             Self::NoCertificate { .. } | Self::Tls(_) => Code::CertificateUnusable,
+            Self::RedisUrl(_) => Code::ConfigInvalid,
             Self::Bootstrap(_) => Code::BootstrapUnusable,
             Self::Chance(_) | Self::System { .. } => Code::Internal,
         }

@@ -8,7 +8,7 @@
 //! | `server.disk_free_min`, `server.stop_secs_max` | `auth.*` |
 //! | `streams.*`, for requests from now on | `streams.enabled`, `.delivery_bytes_max`, `[[streams.topic]]`, `[[streams.group]]` |
 //! | `exchange.*`, for requests from now on | `exchange.enabled`, `.reads_max`, `.waiting_max` |
-//! | `calls.*`, for requests from now on | `calls.enabled`, `.clients_max`, `.waiting_max`, `[[calls.channel]]` |
+//! | `calls.*`, for requests from now on | `calls.enabled`, `.clients_max`, `.waiting_max`, `.redis_url`, `[[calls.channel]]` |
 //! | `events.*`, for registrations and sessions from now on | `events.enabled`, `.listen`, `.tls`, `.answers_bytes_max` |
 
 use crate::settings::Settings;
@@ -46,6 +46,7 @@ pub(super) fn needs_restart(old: &Settings, new: &Settings) -> Vec<&'static str>
         ("calls.enabled", old.calls.enabled != new.calls.enabled),
         ("calls.clients_max", old.calls.clients_max != new.calls.clients_max),
         ("calls.waiting_max", old.calls.waiting_max != new.calls.waiting_max),
+        ("calls.redis_url", old.calls.redis_url != new.calls.redis_url),
         ("calls.channel", old.calls.channels != new.calls.channels),
     ];
     differs.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()

@@ -52,6 +52,8 @@ pub struct Calls {
     pub wait_max: Duration,
     /// `calls.waiting_max`: requests of plain HTTP that may wait at once.
     pub waiting_max: usize,
+    /// `calls.redis_url`: the Redis whose calls are guarded.
+    pub redis_url: Option<String>,
     /// `[[calls.channel]]`
     pub channels: Vec<DeclaredChannel>,
 }
@@ -138,6 +140,7 @@ impl Default for Calls {
             line_bytes_max: 16 << 20,
             wait_max: Duration::from_secs(60),
             waiting_max: 10_000,
+            redis_url: None,
             channels: Vec::new(),
         }
     }
