@@ -91,3 +91,10 @@ fn random_schedules_end_every_call_once() {
     let many = asked.and_then(|text| text.parse().ok()).unwrap_or(SCHEDULES);
     run(model::schedules(&InMemory, 0..many));
 }
+
+/// The answer to an accept was lost and the consumer asked again, late in its lease. It was told that
+/// it has the call, and soon after another one was told the same.
+#[test]
+fn whoever_hears_late_that_it_has_a_call_has_it_for_a_whole_lease() {
+    run(model::schedules(&InMemory, 3242..3243));
+}

@@ -14,13 +14,16 @@ impl Draft<'_> {
     pub(super) fn accept(&mut self, client: ClientId, id: CallId, fence: u64) -> Reply {
         self.hear(client);
         let call = self.state.call(id).filter(|call| call.is_held_by(client, fence));
-        if let Some(call) = call
-            && let Stage::Offered { .. } = call.stage
-        {
-            let attempt = call.attempt.saturating_add(1);
+        if let Some(call) = call {
             let until = self.now.steady + self.settings(&call.channel).lease;
-            let at = self.now.wall;
-            self.change(Change::Accepted { call: id, attempt, until, at });
+            if let Stage::Offered { .. } = call.stage {
+                let attempt = call.attempt.saturating_add(1);
+                let at = self.now.wall;
+                self.change(Change::Accepted { call: id, attempt, until, at });
+            } else {
+                // Its answer was lost. Whoever hears this one counts a whole lease from now on.
+                self.change(Change::Extended { call: id, until });
+            }
         }
         self.tell_held(client, id, fence, call.is_some())
     }
