@@ -39,6 +39,7 @@ pub fn limits() -> Limits {
         change_bytes_max: 64 << 10,
         segment_bytes: 8 << 10,
         segment_files_open_max: 8,
+        segment_warm_bytes: 1 << 20,
         poison_secs_max: 1,
         checkpoint_chunk_bytes: 128,
     }

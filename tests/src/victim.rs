@@ -59,6 +59,7 @@ impl Arguments {
             change_bytes_max: 2 << 20,
             segment_bytes: 256 << 10,
             segment_files_open_max: 16,
+            segment_warm_bytes: 1 << 20,
             poison_secs_max: self.poison_secs,
             checkpoint_chunk_bytes: 256,
         }

@@ -37,6 +37,7 @@ pub use real::Real;
 
 use std::fmt;
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A directory tree on one filesystem.
@@ -139,6 +140,14 @@ pub trait File: Send + Sync + fmt::Debug {
     /// # Errors
     /// Whatever the disk answers; what was written since the last success is then unknown.
     fn sync(&self) -> io::Result<()>;
+
+    /// Begins to bring a range to the disk and does not wait for it, so that the next sync finds
+    /// little to do. A hint: nothing is durable by it.
+    fn write_back(&self, _range: Range<u64>) {}
+
+    /// Says that a range, synced before, is not read soon, so that the operating system can use
+    /// its memory for something else. A hint: it changes nothing that anybody can read.
+    fn let_go(&self, _range: Range<u64>) {}
 }
 
 /// The names in a directory, one by one.

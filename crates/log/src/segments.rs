@@ -93,21 +93,24 @@ mod open_files;
 mod reader;
 mod retention;
 mod walk;
+mod warm;
 mod writer;
 
 pub use error::{ReadError, SyncError, WriteError};
 pub use mover::{Bodies, BodyError, CopyError, Mark, Move, MoveError, Mover};
 
-use crate::disk::Disk;
+use crate::disk::{Disk, Open};
 use bytes::Bytes;
+use format::SegmentName;
 use handoff_types::{Limits, Wall};
-use lane::{LaneCell, State, Turn};
+use lane::{LaneCell, State, Turn, segment_path};
 use open_files::{Instance, OpenFiles};
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use warm::Warm;
 
 /// One ordered sequence of frames with dense offsets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -150,6 +153,8 @@ pub struct Options {
     pub index_bytes: u64,
     /// How many files are open at once at most.
     pub files_open_max: usize,
+    /// How much of what was written last the operating system keeps in memory for readers.
+    pub warm_bytes: u64,
 }
 
 impl From<&Limits> for Options {
@@ -158,6 +163,7 @@ impl From<&Limits> for Options {
             segment_bytes: limits.segment_bytes,
             index_bytes: 32 << 10,
             files_open_max: limits.segment_files_open_max,
+            warm_bytes: limits.segment_warm_bytes,
         }
     }
 }
@@ -218,6 +224,7 @@ pub struct Segments {
     options: Options,
     files: OpenFiles,
     lanes: Mutex<HashMap<Lane, Arc<LaneCell>>>,
+    warm: Mutex<Warm>,
     /// Set by a failed sync, never cleared.
     poisoned: AtomicBool,
     instances: AtomicU64,
@@ -236,6 +243,7 @@ impl Segments {
             .map_err(|source| WriteError::Disk { path: lane::ROOT.to_owned(), source })?;
         Ok(Self {
             files: OpenFiles::new(options.files_open_max),
+            warm: Mutex::new(Warm::new(options.warm_bytes)),
             disk,
             options,
             lanes: Mutex::default(),
@@ -330,13 +338,28 @@ impl Segments {
         if self.is_poisoned() {
             return Err(SyncError::Poisoned);
         }
+        let written = lock(&self.warm).syncing();
         let number = self.syncs_begun.fetch_add(1, Ordering::AcqRel) + 1;
         if let Err(source) = self.disk.sync_all() {
             self.poisoned.store(true, Ordering::Release);
             return Err(SyncError::Disk { source });
         }
         self.synced.fetch_max(number, Ordering::AcqRel);
+        let old = lock(&self.warm).synced(written);
+        for (name, range) in old {
+            self.let_go(name, range);
+        }
         Ok(())
+    }
+
+    /// Frees the memory of a range. A file that cannot be opened has none to free, or says so to
+    /// whoever needs it.
+    fn let_go(&self, name: SegmentName, range: Range<u64>) {
+        self.files.with_place(self.new_instance(), || {
+            if let Ok(file) = self.disk.open(&segment_path(name), Open::Read) {
+                file.let_go(range);
+            }
+        });
     }
 
     /// Whether a sync has failed, so that changes are refused until the segments are

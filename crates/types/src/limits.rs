@@ -19,6 +19,9 @@ pub struct Limits {
     pub segment_bytes: u64,
     /// `log.segment_files_open_max`: segment files held open at once.
     pub segment_files_open_max: usize,
+    /// `log.segment_warm_bytes`: what of the segments written last the operating system keeps in
+    /// memory for readers.
+    pub segment_warm_bytes: u64,
     /// `log.poison_secs_max`: how long the journal tries to go on after the disk failed it,
     /// before it stops for good.
     pub poison_secs_max: u64,
@@ -42,6 +45,7 @@ impl Default for Limits {
             change_bytes_max: 64 << 20,
             segment_bytes: 64 << 20,
             segment_files_open_max: 512,
+            segment_warm_bytes: 256 << 20,
             poison_secs_max: 30,
             checkpoint_chunk_bytes: 64 << 10,
         }

@@ -106,6 +106,7 @@ pub(crate) fn limits() -> Limits {
         change_bytes_max: 64 << 10,
         segment_bytes: 16 << 10,
         segment_files_open_max: 8,
+        segment_warm_bytes: 8 << 10,
         poison_secs_max: 1,
         checkpoint_chunk_bytes: 300,
     }

@@ -2,6 +2,7 @@
 
 use super::{Disk, File, Open, Walk};
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -142,6 +143,14 @@ impl File for CountingFile {
     fn sync(&self) -> io::Result<()> {
         add(&self.tally.syncs, 1);
         self.inner.sync()
+    }
+
+    fn write_back(&self, range: Range<u64>) {
+        self.inner.write_back(range);
+    }
+
+    fn let_go(&self, range: Range<u64>) {
+        self.inner.let_go(range);
     }
 }
 

@@ -17,6 +17,7 @@ pub use plan::{Call, Calls, Faults, Short};
 
 use super::{Disk, File, Open, Walk};
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -177,5 +178,13 @@ impl File for FaultyFile {
             return Ok(());
         }
         self.inner.sync()
+    }
+
+    fn write_back(&self, range: Range<u64>) {
+        self.inner.write_back(range);
+    }
+
+    fn let_go(&self, range: Range<u64>) {
+        self.inner.let_go(range);
     }
 }

@@ -24,6 +24,7 @@ use portable as platform;
 use super::{Disk, File, Found, FoundWhat, Open, Walk, path};
 use std::fs;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -227,6 +228,14 @@ impl File for RealFile {
 
     fn sync(&self) -> io::Result<()> {
         self.0.sync_data()
+    }
+
+    fn write_back(&self, range: Range<u64>) {
+        platform::write_back(&self.0, range);
+    }
+
+    fn let_go(&self, range: Range<u64>) {
+        platform::let_go(&self.0, range);
     }
 }
 

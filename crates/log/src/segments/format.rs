@@ -23,7 +23,7 @@ const FRAME_MAGIC: [u8; 4] = *b"HOFR";
 const FRAME_VERSION: u16 = 1;
 
 /// A segment file as its headers and checksums know it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct SegmentName {
     pub(super) lane: Lane,
     pub(super) base: u64,

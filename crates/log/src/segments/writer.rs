@@ -9,7 +9,8 @@ use super::index::Index;
 use super::lane::{Segment, Size, Tail, Turn, index_path, lane_dir, segment_path};
 use super::open_files::{Instance, OpenSegment};
 use super::walk::{Step, Walk};
-use super::{Appended, Frame, ReadError, Resumed, Segments, WriteError};
+use super::warm::is_worth_a_call;
+use super::{Appended, Frame, ReadError, Resumed, Segments, WriteError, lock};
 use crate::disk::{File, Open, write_all_at};
 use std::io;
 use std::sync::Arc;
@@ -171,6 +172,13 @@ impl Turn<'_> {
         let open = segments.files.lease(edge.instance, || segments.open_live(edge.name))?;
         let mended = if edge.ragged { cut_ragged(&*open.file, edge) } else { Ok(()) };
         let written = mended.and_then(|()| write_all_at(&*open.file, bytes, edge.position));
+        if written.is_ok() {
+            let range = edge.position..edge.position + bytes.len() as u64;
+            if is_worth_a_call(&range) {
+                open.file.write_back(range.clone());
+            }
+            lock(&segments.warm).wrote(edge.name, range);
+        }
         drop(open);
         if written.is_err() {
             segments.files.forget(edge.instance);

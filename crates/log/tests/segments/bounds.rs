@@ -4,8 +4,9 @@ use crate::support::{LANE, SMALL, everything, frame_of, open, sound};
 use handoff_log::disk::{Counting, Disk, File, Memory, Open, Walk};
 use handoff_log::segments::{Frame, Lane, Options, Read, Segments};
 use std::io;
-use std::sync::Arc;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// A disk that knows how many of its files are open, and how many ever were at once.
 #[derive(Clone, Debug)]
@@ -13,17 +14,24 @@ struct Handles {
     inner: Memory,
     open: Arc<AtomicUsize>,
     peak: Arc<AtomicUsize>,
+    let_go: Arc<Mutex<Vec<Range<u64>>>>,
 }
 
 #[derive(Debug)]
 struct Handle {
     inner: Arc<dyn File>,
     open: Arc<AtomicUsize>,
+    let_go: Arc<Mutex<Vec<Range<u64>>>>,
 }
 
 impl Handles {
     fn new() -> Self {
-        Self { inner: Memory::new(), open: Arc::default(), peak: Arc::default() }
+        Self {
+            inner: Memory::new(),
+            open: Arc::default(),
+            peak: Arc::default(),
+            let_go: Arc::default(),
+        }
     }
 
     fn peak(&self) -> usize {
@@ -36,7 +44,8 @@ impl Disk for Handles {
         let inner = self.inner.open(path, how)?;
         let open = self.open.fetch_add(1, Ordering::SeqCst) + 1;
         self.peak.fetch_max(open, Ordering::SeqCst);
-        Ok(Arc::new(Handle { inner, open: Arc::clone(&self.open) }))
+        let (open, let_go) = (Arc::clone(&self.open), Arc::clone(&self.let_go));
+        Ok(Arc::new(Handle { inner, open, let_go }))
     }
 
     fn walk(&self, dir: &str) -> io::Result<Walk> {
@@ -95,6 +104,10 @@ impl File for Handle {
 
     fn sync(&self) -> io::Result<()> {
         self.inner.sync()
+    }
+
+    fn let_go(&self, range: Range<u64>) {
+        self.let_go.lock().unwrap().push(range);
     }
 }
 
@@ -241,4 +254,45 @@ fn readers_beside_cutting_never_see_damage() {
         segments.append(LANE, &frames).unwrap();
     });
     assert_eq!(everything(&segments, LANE), sound(&frames));
+}
+
+#[test]
+fn what_was_written_before_the_newest_is_let_go_once_it_is_synced() {
+    let disk = Handles::new();
+    let options = Options { segment_bytes: 64 << 20, warm_bytes: 1 << 20, ..SMALL };
+    let segments = Segments::open(Arc::new(disk.clone()), options).unwrap();
+    let let_go = || std::mem::take(&mut *disk.let_go.lock().unwrap());
+    let mib = |base| [frame_of(LANE, base, 1, 1 << 20)];
+    let stored = (1 << 20) + 40;
+    for base in 0..2 {
+        segments.append(LANE, &mib(base)).unwrap();
+        assert_eq!(let_go(), [], "not before it is synced");
+    }
+    segments.sync().unwrap();
+    assert_eq!(let_go(), [32..32 + 2 * stored], "both went to the disk at once");
+    segments.append(LANE, &mib(2)).unwrap();
+    segments.sync().unwrap();
+    segments.append(LANE, &mib(3)).unwrap();
+    segments.sync().unwrap();
+    let end = |frames: u64| 32 + frames * stored;
+    assert_eq!(let_go(), [end(2)..end(3), end(3)..end(4)], "a frame is a little over the bound");
+    assert_eq!(everything(&segments, LANE).len(), 4);
+}
+
+#[test]
+fn crumbs_are_let_go_when_they_are_a_piece() {
+    let disk = Handles::new();
+    let options = Options { segment_bytes: 64 << 20, warm_bytes: 0, ..SMALL };
+    let segments = Segments::open(Arc::new(disk.clone()), options).unwrap();
+    for base in 0..252 {
+        segments.append(LANE, &[frame_of(LANE, base, 1, 1000)]).unwrap();
+        segments.sync().unwrap();
+    }
+    assert_eq!(*disk.let_go.lock().unwrap(), []);
+    for base in 252..260 {
+        segments.append(LANE, &[frame_of(LANE, base, 1, 1000)]).unwrap();
+        segments.sync().unwrap();
+    }
+    let piece = 253 * 1040;
+    assert_eq!(*disk.let_go.lock().unwrap(), [32..32 + piece]);
 }

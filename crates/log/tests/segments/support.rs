@@ -11,7 +11,7 @@ pub(crate) const LANE: Lane = Lane(0x2a);
 
 /// Some frames to a segment, some entries to an index.
 pub(crate) const SMALL: Options =
-    Options { segment_bytes: 1024, index_bytes: 128, files_open_max: 4 };
+    Options { segment_bytes: 1024, index_bytes: 128, files_open_max: 4, warm_bytes: 0 };
 
 pub(crate) fn open(disk: &(impl Disk + Clone + 'static)) -> Segments {
     Segments::open(Arc::new(disk.clone()), SMALL).unwrap()

@@ -17,6 +17,7 @@ fn roomy() -> Limits {
         change_bytes_max: 8 << 20,
         segment_bytes: 1 << 20,
         segment_files_open_max: 64,
+        segment_warm_bytes: 1 << 20,
         ..limits()
     }
 }

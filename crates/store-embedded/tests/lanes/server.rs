@@ -30,6 +30,7 @@ pub(crate) fn limits() -> Limits {
         change_bytes_max: 1 << 20,
         segment_bytes: 8 << 10,
         segment_files_open_max: 8,
+        segment_warm_bytes: 1 << 20,
         ..Limits::default()
     }
 }

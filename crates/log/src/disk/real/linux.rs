@@ -2,6 +2,8 @@
 
 use std::fs::File;
 use std::io;
+use std::num::NonZeroU64;
+use std::ops::Range;
 use std::path::Path;
 
 /// `TMPFS_MAGIC` and `RAMFS_MAGIC` of `linux/magic.h`.
@@ -20,6 +22,19 @@ pub(super) fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
         Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => super::rename_by_link(from, to),
         other => Ok(other?),
     }
+}
+
+/// Begins to write a range. The kernel does so for pages it is told to free and cannot, because
+/// they are not on disk yet; they stay.
+pub(super) fn write_back(file: &File, range: Range<u64>) {
+    let_go(file, range);
+}
+
+/// Frees the pages of a range that are on disk.
+pub(super) fn let_go(file: &File, range: Range<u64>) {
+    let Some(len) = NonZeroU64::new(range.end.saturating_sub(range.start)) else { return };
+    // A hint may be refused; the pages are then freed when the kernel needs them.
+    let _ = rustix::fs::fadvise(file, range.start, Some(len), rustix::fs::Advice::DontNeed);
 }
 
 pub(super) fn on_memory_filesystem(root_dir: &File) -> io::Result<bool> {

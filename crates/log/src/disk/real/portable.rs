@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 
 /// Makes everything below `root` durable, one file at a time: `sync(2)` may return before the
@@ -25,6 +26,14 @@ pub(super) fn sync_tree(root: &Path, root_dir: &File) -> io::Result<()> {
 
 #[cfg(not(target_os = "linux"))]
 pub(super) use super::rename_by_link as rename_new;
+
+/// Left to the kernel: not every system has a call for it.
+#[cfg_attr(target_os = "linux", expect(dead_code, reason = "compiled here only to test the rest"))]
+pub(super) fn write_back(_file: &File, _range: Range<u64>) {}
+
+/// Left to the kernel: not every system has a call for it.
+#[cfg_attr(target_os = "linux", expect(dead_code, reason = "compiled here only to test the rest"))]
+pub(super) fn let_go(_file: &File, _range: Range<u64>) {}
 
 /// Not asked of other systems: a data directory on a memory disk is a habit of Linux containers.
 #[cfg_attr(target_os = "linux", expect(dead_code, reason = "compiled here only to test the rest"))]
