@@ -8,6 +8,10 @@
 //!          08:00:00    ▲ 08:00:04
 //!                      └ the first of 7 that have no file: so far behind
 //! ```
+//!
+//! That is what was. What comes in large pieces may be more than can be filed in time while its
+//! oldest is still young, so the rate of filing is measured too, and says how long those that have
+//! no file will take.
 
 use std::collections::VecDeque;
 
@@ -16,19 +20,32 @@ use handoff_types::{Span, Steady};
 /// Bodies that were taken within this of each other count as taken together.
 const TOGETHER: Span = Span::from_millis(100);
 
+/// The rate is measured over this. Syncs, during which nothing is filed, are to be in it.
+const RATE_OVER: Span = Span::from_secs(1);
+
+/// What a slow disk files in a second; what is believed until it was measured.
+const RATE_GUESSED: u64 = 1_000;
+
 /// When bodies were taken that may have no file yet.
 #[derive(Debug)]
 pub(super) struct Lag {
     begun: Steady,
     taken: u64,
+    /// Of those, how many have no file.
+    unfiled: u64,
     /// When, and how many were taken before.
     samples: VecDeque<(Steady, u64)>,
+    /// Bodies filed in a second, while there were any to file.
+    rate: u64,
+    /// Since when there was always one to file, and how many had none then.
+    measured: Option<(Steady, u64)>,
 }
 
 impl Lag {
     /// Bodies of before the start count as taken at the start.
     pub(super) fn new(now: Steady) -> Self {
-        Self { begun: now, taken: 0, samples: VecDeque::new() }
+        let (samples, measured) = (VecDeque::new(), None);
+        Self { begun: now, taken: 0, unfiled: 0, samples, rate: RATE_GUESSED, measured }
     }
 
     /// So many bodies were taken.
@@ -40,21 +57,54 @@ impl Lag {
             self.samples.push_back((now, self.taken));
         }
         self.taken += many as u64;
+        self.unfiled += many as u64;
     }
 
     /// So many bodies have no file: since when the oldest of them waits.
     pub(super) fn behind(&mut self, unfiled: usize, now: Steady) -> Span {
         let unfiled = unfiled as u64;
+        self.unfiled = unfiled;
         if unfiled == 0 {
             self.samples.clear();
+            self.rest(now);
             return Span::ZERO;
         }
+        self.measure(self.taken.saturating_sub(unfiled), now);
         let Some(filed) = self.taken.checked_sub(unfiled) else { return now.since(self.begun) };
         while self.samples.get(1).is_some_and(|(_, before)| *before <= filed) {
             self.samples.pop_front();
         }
         self.samples.front().map_or(Span::ZERO, |(at, _)| now.since(*at))
     }
+
+    /// How long those that have no file will take.
+    pub(super) fn ahead(&self) -> Span {
+        let micros = u128::from(self.unfiled) * 1_000_000 / u128::from(self.rate.max(1));
+        Span(u64::try_from(micros).unwrap_or(u64::MAX))
+    }
+
+    fn measure(&mut self, filed: u64, now: Steady) {
+        let (since, before) = *self.measured.get_or_insert((now, filed));
+        if now.since(since) >= RATE_OVER {
+            self.rate = a_second(filed.saturating_sub(before), now.since(since));
+            self.measured = Some((now, filed));
+        }
+    }
+
+    /// Everything has a file. How long that took may be known too late, so it says the least that
+    /// the rate can be.
+    fn rest(&mut self, now: Steady) {
+        let Some((since, before)) = self.measured.take() else { return };
+        if now.since(since) >= TOGETHER {
+            self.rate =
+                self.rate.max(a_second(self.taken.saturating_sub(before), now.since(since)));
+        }
+    }
+}
+
+fn a_second(many: u64, took: Span) -> u64 {
+    let rate = u128::from(many) * 1_000_000 / u128::from(took.0.max(1));
+    u64::try_from(rate).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -80,6 +130,44 @@ mod tests {
         assert_eq!(lag.behind(0, at(15)), Span::ZERO);
         lag.take(1, at(20));
         assert_eq!(lag.behind(1, at(20)), Span::ZERO);
+    }
+
+    #[test]
+    fn what_has_no_file_takes_as_long_as_files_took_before() {
+        let mut lag = Lag::new(at(0));
+        lag.take(3_000, at(9));
+        assert_eq!(lag.ahead(), Span::from_secs(3), "believed of a slow disk");
+        lag.take(97_000, at(10));
+        lag.behind(100_000, at(10));
+        lag.behind(96_000, at(11));
+        assert_eq!(lag.ahead(), Span::from_secs(24));
+        lag.take(4_000, at(11));
+        assert_eq!(lag.ahead(), Span::from_secs(25), "what came since counts at once");
+        lag.behind(0, at(36));
+        assert_eq!(lag.ahead(), Span::ZERO);
+        lag.take(8_000, at(99));
+        lag.behind(8_000, at(99));
+        lag.behind(8_000, at(99) + Span::from_millis(900));
+        assert_eq!(lag.ahead(), Span::from_secs(2), "a moment without one says nothing");
+    }
+
+    #[test]
+    fn what_has_its_file_soon_shows_that_the_disk_is_fast() {
+        let mut lag = Lag::new(at(0));
+        lag.take(1_000, at(1));
+        lag.behind(1_000, at(1));
+        lag.behind(0, at(1) + Span::from_millis(125));
+        lag.take(8_000, at(2));
+        assert_eq!(lag.ahead(), Span::from_secs(1));
+    }
+
+    #[test]
+    fn a_disk_that_stands_still_files_nothing_in_time() {
+        let mut lag = Lag::new(at(0));
+        lag.take(10, at(10));
+        lag.behind(10, at(10));
+        lag.behind(10, at(12));
+        assert_eq!(lag.ahead(), Span::from_secs(10));
     }
 
     #[test]

@@ -29,7 +29,7 @@ use crate::clock::Clock;
 use crate::dice::Dice;
 use crate::rooms::RoomError;
 use crate::rooms::intake::{Intake, TAKEN_AT_ONCE};
-use crate::rooms::line::{BULK_BYTES, Line};
+use crate::rooms::line::{BULK_BYTES, FULL_MAX, Line};
 use crate::rooms::releases::Releases;
 use crate::rooms::work::{Resumed, Work};
 use crate::runtime::{Checkpoints, Watermark};
@@ -45,8 +45,8 @@ const WAIT_MAX: Duration = Duration::from_secs(1);
 /// How long after the journal refused something that nobody asked for it is tried again.
 const REFUSED_PAUSE: Duration = Duration::from_millis(50);
 
-/// What is new waits once the folders are this part of `exchange.files_behind_secs_max` behind. What
-/// has no file by then came as much faster than files are written; it is to have one in time.
+/// What is new waits once the folders are this part of `exchange.files_behind_secs_max` behind, or
+/// will be before what is already there has files.
 const SLOW: u32 = 5;
 
 /// How what is new is received.
@@ -291,8 +291,14 @@ impl Room {
         let behind = Duration::from_micros(self.shared.behind.load(Ordering::Acquire));
         let most = self.settings.files_behind_max;
         if behind <= most {
-            let slow = behind > most / SLOW && !self.line.is_hurried();
+            let late = behind.max(Duration::from_micros(self.lag.ahead().0));
+            let slow = late > most / SLOW && !self.line.is_hurried();
             return Ok(if slow { Door::Slow } else { Door::Open });
+        }
+        // A disk that only takes its time is waited for as long as a ring without space is.
+        let stuck = self.shared.files_stuck.load(Ordering::Acquire);
+        if !stuck && behind <= most + FULL_MAX && !self.line.is_hurried() {
+            return Ok(Door::Slow);
         }
         match self.shared.files_full.load(Ordering::Acquire) {
             true => Err(RoomError::FilesFull(behind.as_secs())),
