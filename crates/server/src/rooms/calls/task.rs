@@ -292,7 +292,7 @@ impl Room {
             return None;
         }
         let bytes = weight(self.host.state(), &ask);
-        let light = self.is_light(&ask);
+        let light = ask.is_light(self.host.state());
         let purpose = if new { Purpose::Accept } else { Purpose::Finish };
         let command = Command { ask: *ask, rules: self.settings.rules() };
         match self.apply(&command, bytes, purpose, now) {
@@ -321,24 +321,6 @@ impl Room {
                 self.answer(asker, Err(refused.into()));
                 None
             }
-        }
-    }
-
-    /// Whether what it leads to rests on nothing but what was told before, or on what lives in memory
-    /// only: then nobody waits for the disk. Of a call that was registered, `c` says so.
-    fn is_light(&self, ask: &Ask) -> bool {
-        match ask {
-            Ask::Ping { .. }
-            | Ask::Init { .. }
-            | Ask::Stop { .. }
-            | Ask::Away { .. }
-            | Ask::Accept { .. }
-            | Ask::Heartbeat { .. }
-            | Ask::Acknowledge { .. } => true,
-            Ask::Respond { call, .. } => {
-                self.host.state().call(*call).is_some_and(|call| !call.durable)
-            }
-            _ => false,
         }
     }
 
