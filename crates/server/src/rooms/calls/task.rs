@@ -167,10 +167,11 @@ impl Room {
         // After a kill the last round is written once more. Until that is on disk nobody can read
         // what it holds, and it must not look as if a disk had failed.
         drop(self.host.journal().barrier(RoomName::Calls).await);
-        let declared = self.settings.channels.clone();
-        let declared = declared
-            .into_iter()
-            .map(|one| Ask::SetChannel { channel: one.name, settings: one.settings });
+        let settings = Arc::clone(&self.settings);
+        let declared = settings.channels.iter().map(|one| Ask::SetChannel {
+            channel: one.name.clone(),
+            settings: one.settings(&settings.channel),
+        });
         for ask in std::iter::once(Ask::Opened).chain(declared) {
             while self.decide_unasked(ask.clone()).is_none() {
                 let pause = self.checkpoint(self.clock.now()).min(REFUSED_PAUSE);
