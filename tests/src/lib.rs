@@ -17,6 +17,7 @@
 //!   over [`websocket`], which knows only octets.
 //! * [`postgres`] is a PostgreSQL server of one's own, [`redis`] a Redis server. [`origami`] is a peer of
 //!   calls on Redis that knows only bytes, in the layouts of others; [`node`] one of ours as a process.
+//!   [`on_redis`] is the room of calls there on a clock that a test moves, alone or beside the machine.
 //! * [`fixture`] opens data directories of every format there has been.
 //! * [`wall`] is the operator's clock as text, [`workspace`] what cargo knows of this house.
 
@@ -31,6 +32,7 @@ pub mod letters;
 pub mod mailbox;
 pub mod member;
 pub mod node;
+pub mod on_redis;
 pub mod origami;
 pub mod place;
 pub mod postgres;
