@@ -52,6 +52,9 @@ pub enum Fault {
     /// The same of the exchange.
     #[error("the oracle objects: {0}")]
     Exchange(Box<crate::exchange::Violation>),
+    /// The same of the calls room.
+    #[error("the oracle objects: {0}")]
+    Calls(Box<crate::calls::Violation>),
     /// Something that must hold after every step does not.
     #[error("an invariant is broken: {0}")]
     Invariant(String),
@@ -60,6 +63,12 @@ pub enum Fault {
 impl From<crate::events::Violation> for Fault {
     fn from(violation: crate::events::Violation) -> Self {
         Self::Events(Box::new(violation))
+    }
+}
+
+impl From<crate::calls::Violation> for Fault {
+    fn from(violation: crate::calls::Violation) -> Self {
+        Self::Calls(Box::new(violation))
     }
 }
 

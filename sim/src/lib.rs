@@ -8,13 +8,15 @@
 //! * [`server`] is one server over the journal, on a disk that crashes and fails, with whatever
 //!   rooms; [`embedded`] is the world where that is the counter room, [`events`] the one where it is
 //!   the events room, mostly with others beside it, [`streams`] the one where it is the streams room,
-//!   [`groups`] the one where consumers read there, [`exchange`] the one where it is the exchange.
+//!   [`groups`] the one where consumers read there, [`exchange`] the one where it is the exchange,
+//!   [`calls`] the one where it is the calls room.
 //! * [`driver`] runs a [`driver::World`] for a number of steps; [`scenario`] names the worlds.
 //!
 //! Nothing here asks a clock, draws a random number, starts a thread or iterates a hash map: a
 //! seed is a history, and the same one every time.
 
 pub mod brokers;
+pub mod calls;
 pub mod dice;
 pub mod driver;
 pub mod embedded;

@@ -1,6 +1,7 @@
 //! The worlds there are, by name.
 
 use crate::brokers::Brokers;
+use crate::calls::{self, Called};
 use crate::dice::Dice;
 use crate::driver::{Failure, World, drive};
 use crate::embedded::{self, Embedded};
@@ -31,11 +32,13 @@ pub enum Scenario {
     GroupsBrokers,
     /// One server with the exchange on embedded storage.
     Exchange,
+    /// One server with the calls room on embedded storage.
+    Calls,
 }
 
 impl Scenario {
     /// Every one there is.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Brokers,
         Self::Embedded,
         Self::Events,
@@ -44,6 +47,7 @@ impl Scenario {
         Self::Groups,
         Self::GroupsBrokers,
         Self::Exchange,
+        Self::Calls,
     ];
 
     /// Its name on the command line.
@@ -58,6 +62,7 @@ impl Scenario {
             Self::Groups => "groups",
             Self::GroupsBrokers => "groups-brokers",
             Self::Exchange => "exchange",
+            Self::Calls => "calls",
         }
     }
 
@@ -73,6 +78,7 @@ impl Scenario {
             Self::Groups => 500,
             Self::GroupsBrokers => 1_500,
             Self::Exchange => 500,
+            Self::Calls => 500,
         }
     }
 
@@ -96,6 +102,7 @@ impl Scenario {
                 Box::new(groups::brokers::Brokered::<handoff_streams::Streams>::new(dice))
             }
             Self::Exchange => Box::new(Exchanged::<exchange::Sound>::new(dice)),
+            Self::Calls => Box::new(Called::<calls::Sound>::new(dice)),
         }
     }
 }

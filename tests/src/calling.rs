@@ -12,6 +12,7 @@ mod worker;
 
 use std::io;
 use std::net::SocketAddr;
+use std::ops::AddAssign;
 use std::path::Path;
 use std::time::Duration;
 
@@ -54,6 +55,18 @@ pub struct Outcomes {
     pub late: u64,
     /// Steps that were taken again because nobody said that they were taken.
     pub again: u64,
+}
+
+impl AddAssign for Outcomes {
+    fn add_assign(&mut self, other: Self) {
+        self.registered += other.registered;
+        self.answered += other.answered;
+        self.failed += other.failed;
+        self.refused += other.refused;
+        self.begun += other.begun;
+        self.late += other.late;
+        self.again += other.again;
+    }
 }
 
 #[derive(Debug)]

@@ -17,6 +17,8 @@
 //!   over [`websocket`], which knows only octets.
 //! * [`postgres`] is a PostgreSQL server of one's own, [`redis`] a Redis server. [`origami`] is a peer of
 //!   calls on Redis that knows only bytes, in the layouts of others; [`node`] one of ours as a process.
+//!   [`storm`] breaks one thing after the other while clients of ours call each other there;
+//!   [`on_redis`] is the room of calls there on a clock that a test moves, alone or beside the machine.
 //! * [`fixture`] opens data directories of every format there has been.
 //! * [`wall`] is the operator's clock as text, [`workspace`] what cargo knows of this house.
 
@@ -31,6 +33,7 @@ pub mod letters;
 pub mod mailbox;
 pub mod member;
 pub mod node;
+pub mod on_redis;
 pub mod origami;
 pub mod place;
 pub mod postgres;
@@ -41,6 +44,7 @@ pub mod served;
 pub mod sevent;
 pub mod small_disk;
 pub mod stalk;
+pub mod storm;
 pub mod victim;
 pub mod wall;
 pub mod websocket;

@@ -3,6 +3,7 @@
 //!
 //! `peer.lua` is its side of the protocol, in the layouts of 1.0.x and of 1.1.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::redis::{Said, Server, Wire};
@@ -176,6 +177,41 @@ impl Peer {
         self.respond(&id, flag, &body);
         assert_eq!(self.told_of('g').message, id);
         (id, params)
+    }
+
+    /// Serves until it is told `h`: accepts and answers whatever comes, several calls at once. Gives how
+    /// many answers it was told are there.
+    ///
+    /// # Panics
+    /// When nothing comes for long.
+    pub fn serve(&mut self, handler: impl Fn(&str) -> String) -> u64 {
+        let (mut work, mut answered) = (BTreeMap::new(), BTreeSet::new());
+        let mut served = 0;
+        loop {
+            let told = self.told();
+            match told.kind {
+                'b' => {
+                    let id = told.message[..36].to_owned();
+                    let params = told.message.get(72..).unwrap_or_default().to_owned();
+                    if work.insert(id.clone(), params).is_none() {
+                        self.accept(&id);
+                    }
+                }
+                'd' if told.message.starts_with('1') => {
+                    let id = told.message[1..37].to_owned();
+                    let params = match (self.version, work.get(&id)) {
+                        (Version::Early, Some(params)) => params.clone(),
+                        _ => told.message.get(73..).unwrap_or_default().to_owned(),
+                    };
+                    if answered.insert(id.clone()) {
+                        self.respond(&id, "0", &handler(&params));
+                    }
+                }
+                'g' => served += 1,
+                'h' => return served,
+                _ => {}
+            }
+        }
     }
 
     /// Waits for the end of what it asked, and confirms it. Gives the digit and the answer.

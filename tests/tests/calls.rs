@@ -169,7 +169,7 @@ async fn a_call_whose_worker_is_killed_is_run_by_another() {
 async fn a_call_whose_worker_is_killed_fails_where_nobody_may_run_it_again() {
     let (phoenix, answer) = lose_a_worker("fail").await;
     assert!(matches!(answer, Err(CallError::ExecutorLost)), "{answer:?}");
-    let dead = within(phoenix.client().calls().dead("bill", None)).await.unwrap();
+    let dead = within(phoenix.client().calls().dead("bill", None, None)).await.unwrap();
     assert_eq!(dead.total, 1);
 }
 

@@ -8,6 +8,9 @@
     reason = "a test fails by panicking, and its name is its documentation"
 )]
 
+#[path = "old_rooms/calls.rs"]
+mod calls;
+
 use std::collections::BTreeMap;
 use std::fs;
 

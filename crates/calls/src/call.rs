@@ -12,7 +12,7 @@ use bytes::Bytes;
 use handoff_types::entropy::mix;
 use handoff_types::{Steady, Wall};
 
-use crate::{CallId, ChannelName, ClientId, IdempotencyKey, Outcome, TraceParent};
+use crate::{CallId, ChannelName, ClientId, Failure, IdempotencyKey, Outcome, TraceParent};
 
 /// A call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -190,6 +190,17 @@ impl Call {
     #[must_use]
     pub fn is_held_by(&self, client: ClientId, fence: u64) -> bool {
         self.executor() == Some(client) && self.fence == fence
+    }
+
+    /// Whose result it ended with; none if it ended without one.
+    #[must_use]
+    pub fn ended_by(&self) -> Option<ClientId> {
+        match &self.ended()?.outcome {
+            Outcome::Answer(_) | Outcome::Failed(Failure::Handler(_)) => {
+                self.taken.map(|(executor, _)| executor)
+            }
+            _ => None,
+        }
     }
 
     /// What is known of its end.

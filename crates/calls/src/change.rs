@@ -63,6 +63,8 @@ pub enum Change {
         outcome: Outcome,
         /// Whose result it is, if somebody ran it.
         by: Option<ClientId>,
+        /// How often it was begun.
+        attempt: u16,
         /// It is kept as a dead letter.
         dead: bool,
         /// Until when it is known.

@@ -7,7 +7,7 @@
 //!              3 accepted      │ id │ attempt │ until │ at signed
 //!              4 extended      │ id │ until
 //!              5 returned      │ id │ after? │ attempt │ why u8 │ at signed
-//!              6 ended         │ id │ outcome │ by? │ dead flag │ forget │ at signed
+//!              6 ended         │ id │ outcome │ by? │ attempt │ dead flag │ forget │ at signed
 //!              7 acknowledged  │ id │ at signed
 //!              8 buried        │ id │ forget
 //!              9 forgotten     │ id
@@ -81,10 +81,11 @@ pub fn encode_change(change: &Change, out: &mut Vec<u8>) {
             out.byte(*why as u8);
             out.signed(at.0);
         }
-        Change::Ended { call, outcome, by, dead, forget, at } => {
+        Change::Ended { call, outcome, by, attempt, dead, forget, at } => {
             out.kind(6).id(call.number());
             out.outcome(outcome);
             out.option(*by, Out::client);
+            out.number((*attempt).into());
             out.flag(*dead);
             out.number(forget.0);
             out.signed(at.0);
@@ -142,6 +143,7 @@ pub fn decode_change(bytes: &[u8]) -> Result<(Change, &[u8]), Undecodable> {
             call: front.call_id()?,
             outcome: front.outcome()?,
             by: front.option(Front::client)?,
+            attempt: front.tiny()?,
             dead: front.flag()?,
             forget: front.steady()?,
             at: front.wall()?,

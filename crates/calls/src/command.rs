@@ -4,7 +4,7 @@ use bytes::Bytes;
 use handoff_types::Span;
 
 use crate::{
-    CallId, ChannelName, ChannelSettings, ClientId, HandlerError, IdempotencyKey, Serves,
+    CallId, ChannelName, ChannelSettings, ClientId, HandlerError, IdempotencyKey, Serves, State,
     TraceParent,
 };
 
@@ -198,6 +198,26 @@ pub struct NewCall {
     pub only_with_consumer: bool,
     /// Where it stands in somebody's trace.
     pub trace: Option<TraceParent>,
+}
+
+impl Ask {
+    /// Whether all that it leads to rests on what its client was told before, or on what lives in memory
+    /// only: then, if nothing of it is written, nobody waits for the disk.
+    #[must_use]
+    pub fn is_light(&self, state: &State) -> bool {
+        match self {
+            // It is told again what it has, and that may not be on disk yet.
+            Self::Init { client, .. } => state.held_by(*client).next().is_none(),
+            Self::Ping { .. }
+            | Self::Stop { .. }
+            | Self::Away { .. }
+            | Self::Accept { .. }
+            | Self::Heartbeat { .. }
+            | Self::Acknowledge { .. } => true,
+            Self::Respond { call, .. } => state.call(*call).is_some_and(|call| !call.durable),
+            _ => false,
+        }
+    }
 }
 
 /// A handler's error, and what is to be done about it.

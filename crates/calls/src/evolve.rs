@@ -32,18 +32,21 @@ pub(crate) fn evolve(state: &mut State, change: &Change) {
             call.attempt = *attempt;
             call.note(*at, *why, executor);
         }),
-        Change::Ended { call, outcome, by, dead, forget, at } => state.change_call(*call, |call| {
-            if let Some(by) = by {
-                call.taken = Some((*by, call.fence));
-            }
-            if !dead {
-                call.params = Bytes::new();
-            }
-            call.note(*at, Happened::Ended, by.or(call.executor()));
-            let (outcome, acked) = (outcome.clone(), false);
-            let ended = Ended { outcome, at: *at, forget: *forget, acked, dead: *dead };
-            call.stage = Stage::Ended(ended);
-        }),
+        Change::Ended { call, outcome, by, attempt, dead, forget, at } => {
+            state.change_call(*call, |call| {
+                if let Some(by) = by {
+                    call.taken = Some((*by, call.fence));
+                }
+                if !dead {
+                    call.params = Bytes::new();
+                }
+                call.attempt = *attempt;
+                call.note(*at, Happened::Ended, by.or(call.executor()));
+                let (outcome, acked) = (outcome.clone(), false);
+                let ended = Ended { outcome, at: *at, forget: *forget, acked, dead: *dead };
+                call.stage = Stage::Ended(ended);
+            });
+        }
         Change::Acknowledged { call, at } => state.change_call(*call, |call| {
             let caller = call.caller;
             if let Stage::Ended(ended) = &mut call.stage {

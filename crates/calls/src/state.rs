@@ -133,8 +133,14 @@ impl State {
 
     /// The dead letters of a channel, the oldest first.
     pub fn dead(&self, channel: &ChannelName) -> impl Iterator<Item = &Call> {
+        self.dead_from(channel, 0)
+    }
+
+    /// The same from a place in the order of all calls on.
+    pub fn dead_from(&self, channel: &ChannelName, seq: u64) -> impl Iterator<Item = &Call> {
         let lane = self.index.lanes.get(channel).into_iter();
-        lane.flat_map(|lane| lane.dead.iter()).filter_map(|(_, id)| self.call(*id))
+        let dead = lane.flat_map(move |lane| lane.dead.range((seq, CallId::MIN)..));
+        dead.filter_map(|(_, id)| self.call(*id))
     }
 
     /// What is offered to a client or run by it.
@@ -341,10 +347,11 @@ impl State {
 
 /// What is sure to be written of a call.
 fn as_stored(call: &Call) -> Call {
-    let mut call = Call { attempt: 0, history: Vec::new(), ..call.clone() };
+    let mut call = Call { history: Vec::new(), ..call.clone() };
     match &mut call.stage {
         Stage::Running { executor, .. } => {
             call.stage = Stage::Offered { executor: *executor, until: Steady(0) };
+            call.attempt = call.attempt.saturating_sub(1);
         }
         Stage::Offered { until, .. } => *until = Steady(0),
         Stage::Ended(ended) => ended.acked = false,

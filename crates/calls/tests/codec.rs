@@ -136,7 +136,8 @@ fn settings() -> impl Strategy<Value = ChannelSettings> {
 
 /// Every change that is ever kept.
 fn change() -> impl Strategy<Value = Change> {
-    let ended = (call_id(), outcome(), of(client_id()), any::<bool>(), steady(), wall());
+    let ended =
+        (call_id(), outcome(), of(client_id()), any::<u16>(), any::<bool>(), steady(), wall());
     prop_oneof![
         call().prop_map(|call| Change::Registered(Box::new(call))),
         (call_id(), client_id(), any::<u64>(), steady(), wall()).prop_map(
@@ -154,10 +155,11 @@ fn change() -> impl Strategy<Value = Change> {
         (call_id(), of(steady()), any::<u16>(), happened(), wall()).prop_map(
             |(call, after, attempt, why, at)| Change::Returned { call, after, attempt, why, at }
         ),
-        ended.prop_map(|(call, outcome, by, dead, forget, at)| Change::Ended {
+        ended.prop_map(|(call, outcome, by, attempt, dead, forget, at)| Change::Ended {
             call,
             outcome,
             by,
+            attempt,
             dead,
             forget,
             at

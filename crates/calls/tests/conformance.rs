@@ -76,6 +76,8 @@ fn a_restart_keeps_what_was_told_and_whoever_had_a_call_may_go_on() {
     let taken = ask(Ask::Respond { client: worker, call, fence: 1, result });
     assert_eq!(taken, Reply::Taken(Ok(())));
     bench.restart(Span::from_secs(5));
+    let attempt = bench.with_state(|state| state.call(call).unwrap().attempt);
+    assert_eq!(attempt, 1, "it is known how often it was begun");
     here();
     run(bench.heard(caller)).unwrap();
     ask(Ask::Request(Box::new(new())));
@@ -83,6 +85,35 @@ fn a_restart_keeps_what_was_told_and_whoever_had_a_call_may_go_on() {
     let outcome = Outcome::Answer(Bytes::from("8"));
     let ended = |one: &Notice| matches!(one, Notice::Ended { outcome: end, .. } if *end == outcome);
     assert!(told.iter().any(ended), "the answer is there: {told:?}");
+}
+
+/// A consumer that introduces itself hears again what it has. If that was answered before the offer was
+/// on disk, a crash would leave it at work on a call that nobody knows, and its fence would be given again.
+#[test]
+fn whoever_has_something_is_told_of_it_again_only_once_it_is_on_disk() {
+    let bench = Memory::new(Rules::default(), 7);
+    let (caller, worker) = (ClientId::of_chance(1), ClientId::of_chance(2));
+    let channel: ChannelName = "work".parse().unwrap();
+    let serves = vec![Serves { channel: channel.clone(), concurrency: 1 }];
+    let init = |client, serves| Ask::Init { client, name: "".into(), serves };
+    let is_light = |ask: &Ask| bench.with_state(|state| ask.is_light(state));
+    assert!(is_light(&init(worker, serves.clone())), "it has nothing");
+    run(bench.ask(init(caller, Vec::new()))).unwrap();
+    run(bench.ask(init(worker, serves.clone()))).unwrap();
+    let new = NewCall {
+        id: CallId::of_chance(7),
+        caller: Some(caller),
+        channel,
+        params: Bytes::from("7"),
+        key: None,
+        timeout: None,
+        queue_timeout: None,
+        only_with_consumer: false,
+        trace: None,
+    };
+    run(bench.ask(Ask::Request(Box::new(new)))).unwrap();
+    assert!(!is_light(&init(worker, serves)), "it has an offer");
+    assert!(is_light(&init(caller, Vec::new())), "a caller hears nothing by it");
 }
 
 #[test]

@@ -41,6 +41,9 @@ pub enum RoomError {
     /// A rule of the calls room.
     #[error(transparent)]
     Calls(#[from] handoff_calls::Refusal),
+    /// A channel whose name the asker may not use.
+    #[error("the token does not see channels of the name `{0}`")]
+    ChannelOutOfSight(handoff_calls::ChannelName),
     /// The calls room has more to do than it takes.
     #[error("the calls room is busy; nothing new is taken for the moment")]
     CallsBusy,

@@ -25,7 +25,10 @@ local own = {
     local call = load(id)
     if call then release(id, call) end
   end,
-  ENQUEUE = function(id, channel, seq) enqueue(id, channel, seq, false) end,
+  ENQUEUE = function(id, channel, seq)
+    enqueue(id, channel, seq, false)
+    served(channel)
+  end,
   DEQUEUE = function(id, channel) dequeue(id, channel) end,
   REGISTERED = function(id, node) publish('c', node, id) end,
   OFFERED = function(id, node) tell_offer(id, node) end,
@@ -35,6 +38,7 @@ local own = {
   CANCELLED = function(id, node, fence) tell_cancelled(id, node, fence) end,
   HEAR = function(_, node) hear(node) end,
   SILENT = function(_, node)
+    if redis.call('EXISTS', node_key(node, 'info')) == 0 then return end
     if layout_of(node) == 'seed' then
       redis.call('HSET', node_key(node, 'info'), 'x_silent', '1')
     else

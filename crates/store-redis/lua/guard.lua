@@ -21,4 +21,16 @@ for _, id in ipairs(redis.call('LRANGE', pool('pending'), -most, -1)) do
   if redis.call('HEXISTS', call_key(id), 'x_fence') == 0 then brought[#brought + 1] = id end
 end
 local waiting = redis.call('SRANDMEMBER', WAITING, 64)
+-- A peer that is not ours says to nobody that it serves a channel now, so those that nobody did are looked at,
+-- some of them and seldom, however often somebody wakes us.
+if redis.call('SET', 'origami:x:parked:look', 1, 'PX', 200, 'NX') then
+  local parked = redis.call('ZRANGEBYSCORE', PARKED, '-inf', string.format('%d', t), 'LIMIT', 0, 32)
+  for _, channel in ipairs(parked) do
+    if redis.call('EXISTS', listeners_key(channel)) == 1 then
+      waiting[#waiting + 1] = channel
+    else
+      redis.call('ZADD', PARKED, string.format('%d', t + PARKED_FOR), channel)
+    end
+  end
+end
 return { string.format('%d', t), due, brought, waiting }

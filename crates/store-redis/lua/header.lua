@@ -4,7 +4,10 @@
 --
 --   origami:x:due                  sorted set   calls by when something has to be done about them
 --   origami:x:queue:{channel}      sorted set   calls that wait, by when they came
---   origami:x:waiting              set          channels whose queue is not empty
+--   origami:x:waiting              set          channels whose queue is not empty and that somebody serves
+--   origami:x:parked               sorted set   channels whose queue is not empty and that nobody serves, by
+--                                               when that is looked at again
+--   origami:x:parked:look          string       those were looked at a moment ago
 --   origami:x:channels             set          channels that somebody serves or served
 --   origami:x:work:{node}:{channel} set         calls of a channel that a node of ours has
 --   origami:x:settings:{channel}   hash         what a channel's owner set
@@ -29,12 +32,15 @@ local CLIENT_KEPT = 3600
 local TELL_AGAIN = 1000000
 -- Consumers that are looked at to find two that are here.
 local LOOKED_AT = 16
+-- How long a channel that nobody serves is left alone, unless one of ours comes.
+local PARKED_FOR = 1000000
 -- Calls at the head of a queue that are looked at when those before them cannot go.
 local PASSED_BY = 16
 
 local NOBODY = '00000000-0000-0000-0000-000000000000'
 local DUE = 'origami:x:due'
 local WAITING = 'origami:x:waiting'
+local PARKED = 'origami:x:parked'
 
 local t = now()
 
@@ -68,13 +74,26 @@ local function is_alive(node)
   return micros(heard) + CLIENT_TIMEOUT > t
 end
 
+-- Somebody serves a channel, or nobody does. The others are not slowed by those: they are looked at now
+-- and then.
+local function served(channel)
+  if redis.call('ZREM', PARKED, channel) == 1 then redis.call('SADD', WAITING, channel) end
+end
+
+local function unserved(channel)
+  redis.call('SREM', WAITING, channel)
+  redis.call('ZADD', PARKED, string.format('%d', t + PARKED_FOR), channel)
+end
+
 -- Something is heard of a node. One that did not accept in time is told of calls again; one that is
 -- forgotten must introduce itself.
 local function hear(node)
-  redis.call('HDEL', node_key(node, 'info'), 'x_silent')
+  if redis.call('HDEL', node_key(node, 'info'), 'x_silent') == 1 then
+    for _, channel in ipairs(redis.call('SMEMBERS', node_key(node, 'channels'))) do served(channel) end
+  end
   if not is_alive(node) then return end
   local heard = redis.call('GET', alive_key(node))
-  if t - micros(heard) < CLIENT_TIMEOUT / 4 then return end
+  if t - micros(heard) <= CLIENT_TIMEOUT / 4 then return end
   redis.call('SET', alive_key(node), text(t), 'PX', math.ceil(CLIENT_TIMEOUT / 1000))
 end
 
@@ -84,6 +103,12 @@ local function keep_client(node)
     'out:executing_pool' }) do
     redis.call('EXPIRE', node_key(node, what), CLIENT_KEPT)
   end
+end
+
+-- A figure of a client. One that is forgotten has none: a hash that came back would be there for ever.
+local function count(node, figure, by)
+  local info = node_key(node, 'info')
+  if redis.call('EXISTS', info) == 1 then redis.call('HINCRBY', info, figure, by) end
 end
 
 -- A call is in a set of a node, moved there from another one of it if that is named.
@@ -244,9 +269,21 @@ end
 -- somebody is there for lie in the list that it reads.
 local function enqueue(id, channel, seq, here)
   redis.call('ZADD', queue_key(channel), seq, id)
-  redis.call('SADD', WAITING, channel)
   redis.call('LREM', pool('pending'), 1, id)
-  if here then redis.call('LPUSH', pool('pending'), id) end
+  if here then
+    redis.call('LPUSH', pool('pending'), id)
+    redis.call('ZREM', PARKED, channel)
+    redis.call('SADD', WAITING, channel)
+  else
+    unserved(channel)
+  end
+end
+
+-- No call waits in a channel any more, perhaps.
+local function forget_if_empty(channel)
+  if redis.call('EXISTS', queue_key(channel)) == 1 then return end
+  redis.call('SREM', WAITING, channel)
+  redis.call('ZREM', PARKED, channel)
 end
 
 local function dequeue(id, channel)
@@ -297,7 +334,7 @@ local function offer(id)
     'x_until', string.format('%d', until_at))
   redis.call('RPUSH', pool('request_ack'), id)
   put_in(node, 'in:pending_pool', id)
-  redis.call('HINCRBY', node_key(node, 'info'), 'in_pending_requests', 1)
+  count(node, 'in_pending_requests', 1)
   if layout_of(node) == 'seed' then
     redis.call('SADD', work_key(node, channel), id)
     redis.call('EXPIRE', work_key(node, channel), 86400)
@@ -325,7 +362,8 @@ local function drain(channel, most)
       passed = passed + 1
     end
   end
-  if redis.call('EXISTS', queue_key(channel)) == 0 then redis.call('SREM', WAITING, channel) end
+  if offered > 0 then served(channel) end
+  forget_if_empty(channel)
   return offered
 end
 
@@ -334,10 +372,10 @@ local function release(id, call)
   local node, channel = call.executor, call.channel
   if call.state == 'WAIT_REQUEST_ACK' then
     redis.call('LREM', pool('request_ack'), -1, id)
-    redis.call('HINCRBY', node_key(node, 'info'), 'in_pending_requests', -1)
+    count(node, 'in_pending_requests', -1)
   elseif call.state == 'EXECUTING' then
     redis.call('LREM', pool('executing'), -1, id)
-    redis.call('HINCRBY', node_key(node, 'info'), 'in_executing_requests', -1)
+    count(node, 'in_executing_requests', -1)
   else
     return
   end

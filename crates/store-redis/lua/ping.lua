@@ -7,12 +7,12 @@ local known = redis.call('HMGET', info, 'node_id', 'x_stopping')
 if not known[1] or not is_alive(node) then
   return redis.error_reply('NOCLIENT the client must introduce itself')
 end
-redis.call('HDEL', info, 'x_silent')
+hear(node)
 redis.call('HSET', info, 'last_ping_at', text(t))
-redis.call('SET', alive_key(node), text(t), 'PX', math.ceil(CLIENT_TIMEOUT / 1000))
 if not known[2] then
   for _, channel in ipairs(redis.call('SMEMBERS', node_key(node, 'channels'))) do
     redis.call('SADD', listeners_key(channel), node)
+    served(channel)
     if redis.call('SISMEMBER', WAITING, channel) == 1 then drain(channel, 100) end
   end
 end

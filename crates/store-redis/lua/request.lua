@@ -59,7 +59,7 @@ if key ~= '' then
 end
 if caller ~= NOBODY then
   put_in(caller, 'out:pending_pool', id)
-  redis.call('HINCRBY', node_key(caller, 'info'), 'out_pending_requests', 1)
+  count(caller, 'out_pending_requests', 1)
   publish('c', caller, id)
 end
 set_due(id, last_moment(id))
@@ -75,7 +75,7 @@ else
 end
 if became == 'nobody' and (needs_consumer or settings[2] == 'fail') then
   dequeue(id, channel)
-  if redis.call('EXISTS', queue_key(channel)) == 0 then redis.call('SREM', WAITING, channel) end
+  forget_if_empty(channel)
   redis.call('ZREM', DUE, id)
   redis.call('HDEL', call_key(id), 'x_key')
   if key ~= '' then redis.call('DEL', 'origami:x:key:' .. channel .. ':' .. key) end

@@ -14,8 +14,8 @@ if held and call.state == 'WAIT_REQUEST_ACK' then
   redis.call('LREM', pool('request_ack'), -1, id)
   redis.call('RPUSH', pool('executing'), id)
   put_in(node, 'in:executing_pool', id, 'in:pending_pool')
-  redis.call('HINCRBY', node_key(node, 'info'), 'in_pending_requests', -1)
-  redis.call('HINCRBY', node_key(node, 'info'), 'in_executing_requests', 1)
+  count(node, 'in_pending_requests', -1)
+  count(node, 'in_executing_requests', 1)
   if call.sender ~= NOBODY then
     put_in(call.sender, 'out:executing_pool', id, 'out:pending_pool')
   end

@@ -19,6 +19,8 @@ end
 -- Those who wait for the same key end in the same step, which is decided elsewhere.
 if redis.call('EXISTS', 'origami:x:followers:' .. id) == 1 then return redis.error_reply('FOLLOWED ' .. id) end
 
+-- Whoever answers what it did not accept has begun it all the same.
+if call.state == 'WAIT_REQUEST_ACK' then redis.call('HINCRBY', call_key(id), 'x_attempt', 1) end
 release(id, call)
 local kept = call.key and KEY_KEPT or KEPT
 local stock = not call.silent and layout_of(call.sender) ~= 'seed'
@@ -28,7 +30,7 @@ redis.call('HSET', call_key(id), 'state', call.silent and 'DONE' or 'WAIT_RESPON
   'sent_to_initiator_at', text(t), 'x_taken', node .. ' ' .. call.fence, 'x_outcome', 'answer',
   'x_forget', string.format('%d', t + kept))
 redis.call('PEXPIRE', call_key(id), math.ceil(kept / 1000))
-redis.call('HINCRBY', node_key(node, 'info'), 'in_processed_requests', 1)
+count(node, 'in_processed_requests', 1)
 tell_taken(id, node, call.fence, true)
 if call.silent then
   redis.call('ZREM', DUE, id)

@@ -18,8 +18,8 @@ if redis.call('HINCRBY', call_key(id), 'response_sender_ack', 1) == 0 then
   redis.call('ZREM', DUE, id)
   redis.call('SREM', node_key(caller, 'out:pending_pool'), id)
   redis.call('SREM', node_key(caller, 'out:executing_pool'), id)
-  redis.call('HINCRBY', node_key(caller, 'info'), 'out_pending_requests', -1)
-  redis.call('HINCRBY', node_key(caller, 'info'), 'out_processed_requests', 1)
+  count(caller, 'out_pending_requests', -1)
+  count(caller, 'out_processed_requests', 1)
 end
 tell_settled(id, caller, wants_answer)
 return redis.status_reply('OK')

@@ -6,7 +6,11 @@ local node = ARGV[2]
 if not is_alive(node) then
   return redis.error_reply('NOCLIENT the client must introduce itself')
 end
-redis.call('HSET', node_key(node, 'info'), 'x_stopping', '1')
+-- That its connection is gone is said once, however often somebody notices.
+local info = node_key(node, 'info')
+if ARGV[3] == '0' and redis.call('HGET', info, 'x_stopping') == '0' then return redis.status_reply('OK') end
+redis.call('HSET', info, 'x_stopping', ARGV[3])
+redis.call('SET', alive_key(node), text(t), 'PX', math.ceil(CLIENT_TIMEOUT / 1000))
 for _, channel in ipairs(redis.call('SMEMBERS', node_key(node, 'channels'))) do
   redis.call('SREM', listeners_key(channel), node)
 end

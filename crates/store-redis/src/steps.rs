@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use handoff_calls::{Call, CallId, Change, Ended, Happened, Notice, Outcome, Stage, State};
+use handoff_calls::{
+    Call, CallId, Change, ClientId, Ended, Happened, Notice, Outcome, Stage, State,
+};
 use handoff_types::{Span, Steady, Wall};
 
 use crate::layout::NOBODY;
@@ -126,7 +128,8 @@ impl Steps {
         let name = id.to_string();
         self.add(id, &["ZREM", "origami:x:due", &name]);
         for list in ["pending", "request_ack", "executing", "response_ack"] {
-            self.add(id, &["LREM", &pool(list), "0", &name]);
+            // It is there once, and what is forgotten lies at the beginning: nothing is gone through.
+            self.add(id, &["LREM", &pool(list), "1", &name]);
         }
     }
 
@@ -143,16 +146,14 @@ impl Steps {
                     self.returned(call, (*after, *attempt), *why, *at);
                 }
             }
-            Change::Ended { call, outcome, by, dead, forget, at } => {
+            Change::Ended { call, outcome, by, attempt, dead, forget, at } => {
                 let Some(call) = state.call(*call) else { return };
                 let forget = match is_stock(call) {
                     true => *forget + STOCK_KEPT,
                     false => *forget,
                 };
-                if let Some(by) = by {
-                    let taken = format!("{by} {}", call.fence);
-                    self.set(call.id, &[("x_taken", taken.as_bytes())]);
-                }
+                self.set(call.id, &[("x_attempt", attempt.to_string().as_bytes())]);
+                self.taken(call.id, by.map(|by| (by, call.fence)));
                 let ended =
                     Ended { outcome: outcome.clone(), at: *at, forget, acked: false, dead: *dead };
                 self.ended(call, &ended, by.is_some());
@@ -243,7 +244,10 @@ impl Steps {
         fields.push(("x_leader", leader.as_bytes()));
         self.set(call.id, &fields);
         match &call.stage {
-            Stage::Ended(ended) => self.ended(call, ended, false),
+            Stage::Ended(ended) => {
+                self.taken(call.id, call.taken);
+                self.ended(call, ended, call.taken.is_some());
+            }
             Stage::Following(leader) => {
                 let followers = format!("origami:x:followers:{leader}");
                 self.add(call.id, &["SADD", &followers, &name]);
@@ -259,6 +263,14 @@ impl Steps {
         }
     }
 
+    /// Whose result a call ends with.
+    fn taken(&mut self, id: CallId, by: Option<(ClientId, u64)>) {
+        if let Some((by, fence)) = by {
+            let (taken, by) = (format!("{by} {fence}"), by.to_string());
+            self.set(id, &[("x_taken", taken.as_bytes()), ("executor_node_id", by.as_bytes())]);
+        }
+    }
+
     fn returned(
         &mut self,
         call: &Call,
@@ -266,7 +278,7 @@ impl Steps {
         why: Happened,
         at: Wall,
     ) {
-        let (id, attempt) = (call.id, attempt.to_string());
+        let (id, attempts) = (call.id, attempt.to_string());
         self.add(id, &["RELEASE"]);
         let try_after = after.map_or("0".to_owned(), |after| seconds(after.0));
         self.set(
@@ -274,7 +286,7 @@ impl Steps {
             &[
                 ("state", b"PENDING"),
                 ("try_after", try_after.as_bytes()),
-                ("x_attempt", attempt.as_bytes()),
+                ("x_attempt", attempts.as_bytes()),
                 ("x_history", self.noted(call, at, why).as_bytes()),
             ],
         );
@@ -288,7 +300,8 @@ impl Steps {
         match after {
             Some(after) => self.due(id, call.deadline.min(after)),
             None => {
-                self.due(id, call.deadline);
+                let begin_by = call.begin_by.filter(|_| attempt == 0).unwrap_or(call.deadline);
+                self.due(id, call.deadline.min(begin_by));
                 self.add(id, &["ENQUEUE", call.channel.as_str(), &call.seq.to_string()]);
             }
         }
@@ -299,7 +312,7 @@ impl Steps {
     /// What went wrong with it so far, and this.
     fn noted(&self, call: &Call, at: Wall, why: Happened) -> String {
         let wrong = [Happened::NotAccepted, Happened::HandedBack, Happened::Lost, Happened::Failed];
-        let note = |at: Wall, what: Happened, who: Option<handoff_calls::ClientId>| {
+        let note = |at: Wall, what: Happened, who: Option<ClientId>| {
             let who = who.map(|who| who.to_string()).unwrap_or_default();
             format!("{} {} {who}", at.0, what as u8)
         };

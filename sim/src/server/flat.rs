@@ -149,14 +149,20 @@ impl<T: Tenant> Flat<T> {
         history.count(Kind::Sent, kind);
         history.tell(format_args!("at {}: {}", moment.now, T::say(command)));
         let chance = (moment.now, site.dice.entropy());
+        let light = T::is_light(command, life.host.state());
         match T::apply(&mut life.host, command, bodies, purpose, chance) {
-            Ok(Applied { reply, actions, ticket, sequence, .. }) => {
+            Ok(Applied { reply, actions, ticket, sequence, unwritten }) => {
                 if let Some(sequence) = sequence {
                     self.ledger.appended(sequence, T::hash(life.host.state()), moment);
                 }
+                let at_once = unwritten && (light || T::stands_alone(&reply));
                 let (command, now) = (command.clone(), moment.now);
                 let decided = Decided { command, now, reply, actions };
                 let asked = self.tenant.decided(decided, life.host.state());
+                if at_once {
+                    self.tenant.answered(asked, history)?;
+                    return Ok(true);
+                }
                 life.underway.push_back((asked, ticket));
                 self.release(site, history)?;
                 Ok(true)

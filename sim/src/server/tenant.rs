@@ -85,6 +85,17 @@ pub(crate) trait Tenant: fmt::Debug + Sized + 'static {
         host.apply(command, bodies, purpose, chance)
     }
 
+    /// Whether an answer to it need not wait for the disk, if nothing of it is written. `state` is the
+    /// one before it.
+    fn is_light(_command: &CommandOf<Self>, _state: &StateOf<Self>) -> bool {
+        false
+    }
+
+    /// Whether an answer rests on nothing but what it says, if nothing of it is written.
+    fn stands_alone(_reply: &<Self::Room as Machine>::Reply) -> bool {
+        false
+    }
+
     /// A command was decided. The state has its changes already.
     fn decided(&mut self, decided: Decided<Self>, state: &StateOf<Self>) -> Self::Asked;
 

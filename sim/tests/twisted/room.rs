@@ -22,6 +22,10 @@ pub(crate) trait Twist<M: Persist>: fmt::Debug + Sized + 'static {
         M::encode_change(change, out);
     }
 
+    fn written<'a>(state: &M::State, changes: &'a [M::Change]) -> Vec<&'a M::Change> {
+        M::written(state, changes)
+    }
+
     fn body(change: &M::Change) -> Option<Bytes> {
         M::body(change)
     }
@@ -64,6 +68,10 @@ impl<M: Persist, T: Twist<M>> Persist for Twisted<M, T> {
 
     fn decode_change(bytes: &[u8]) -> Result<(M::Change, &[u8]), Undecodable> {
         M::decode_change(bytes)
+    }
+
+    fn written<'a>(state: &M::State, changes: &'a [M::Change]) -> Vec<&'a M::Change> {
+        T::written(state, changes)
     }
 
     fn key(change: &M::Change) -> Bytes {

@@ -5,12 +5,16 @@
 //! leaves the data directory where it is.
 
 use clap::{Parser, ValueEnum};
+use handoff_calls::conformance::model;
 use handoff_sim::history::Keep;
 use handoff_sim::scenario::{Scenario, run};
 use handoff_tests::hunt::Hunt;
+use handoff_tests::on_redis::OnServer;
+use handoff_tests::on_redis::twin::Twins;
 use handoff_tests::place::Place;
+use handoff_tests::redis::Server;
 use handoff_tests::stalk::{Bag, Hunts};
-use handoff_tests::{groups, letters, mailbox, reminders};
+use handoff_tests::{calling, groups, letters, mailbox, reminders, storm};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -23,7 +27,7 @@ const LIVES: u64 = 60;
 const SEEDS_TIME: Duration = Duration::from_secs(8);
 
 /// Tortures one room.
-#[derive(Parser)]
+#[derive(Clone, Parser)]
 struct Arguments {
     /// Which
     room: Tortured,
@@ -50,6 +54,8 @@ enum Tortured {
     Groups,
     /// The exchange of the real server, with devices and ERPs
     Exchange,
+    /// Calls of the real server, and on Redis
+    Calls,
 }
 
 #[derive(Default)]
@@ -78,6 +84,7 @@ fn main() -> ExitCode {
         Tortured::Streams => torture_streams(&arguments),
         Tortured::Groups => torture_groups(&arguments),
         Tortured::Exchange => torture_exchange(&arguments),
+        Tortured::Calls => torture_calls(&arguments),
     };
     match tortured {
         Ok(summary) => {
@@ -199,6 +206,67 @@ fn torture_exchange(arguments: &Arguments) -> Result<Summary, String> {
         ("processes left unknown", outcomes.unknown),
     ]);
     Ok(summary)
+}
+
+/// Half of the time the real server, the other half Redis.
+fn torture_calls(arguments: &Arguments) -> Result<Summary, String> {
+    let mut outcomes = calling::Outcomes::default();
+    let half = Arguments { for_secs: arguments.for_secs.div_ceil(2), ..arguments.clone() };
+    let sum = follow(&half, ("calls", &[Scenario::Calls]), calling::Hunt::new, |hunt| {
+        outcomes += hunt.outcomes();
+    })?;
+    let (weather, schedules) = torture_redis(&half);
+    let mut summary = followed(&sum);
+    summary.extend([
+        ("confirmed", outcomes.registered),
+        ("  answered", outcomes.answered),
+        ("  ended otherwise", outcomes.failed),
+        ("begun", outcomes.begun),
+        ("too late", outcomes.late),
+        ("said again", outcomes.again),
+        ("answered on Redis", weather.answered),
+        ("links swallowed", weather.holes),
+        ("Redis frozen", weather.freezes),
+        ("Redis killed", weather.kills),
+        ("scripts forgotten", weather.flushes),
+        ("connections closed", weather.closed),
+        ("schedules on Redis", schedules),
+    ]);
+    Ok(summary)
+}
+
+/// Storms, and between them schedules: some on Redis alone, some that the machine goes through as well.
+fn torture_redis(arguments: &Arguments) -> (storm::Weather, u64) {
+    let over = clock() + Duration::from_secs(arguments.for_secs);
+    let (mut weather, mut schedules) = (storm::Weather::default(), 0);
+    let mut seed = arguments.seed;
+    while clock() < over {
+        let again = Again(seed);
+        weather += storm::rage(seed);
+        let server = Server::start();
+        let until = over.min(clock() + SEEDS_TIME);
+        let runtime = storm::runtime();
+        while clock() < until {
+            let one = seed..seed.wrapping_add(1);
+            runtime.block_on(model::schedules(&OnServer(&server), one.clone()));
+            runtime.block_on(model::schedules_without_choice(&Twins(&server), one));
+            seed = seed.wrapping_add(1);
+            schedules += 2;
+        }
+        eprintln!("seed {}: {weather:?}, {schedules} schedules", again.0);
+    }
+    (weather, schedules)
+}
+
+/// Says where a panic can be met again.
+struct Again(u64);
+
+impl Drop for Again {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("again: scripts/torture calls --seed {}", self.0);
+        }
+    }
 }
 
 fn torture_streams(arguments: &Arguments) -> Result<Summary, String> {

@@ -1,5 +1,25 @@
 //! Calls on a real Redis server: what every transport promises, peers in the layouts of others, the
 //! guardian, and what goes wrong with a server, a connection or a peer.
+//!
+//! What whoever shares a Redis relies on, and where it is shown:
+//!
+//! | | |
+//! |---|---|
+//! | our caller and a foreign consumer, any JSON | `foreign::our_caller_…`, `mixed::a_thousand_calls_…_from_a_foreign_consumer_…` |
+//! | a foreign caller and our consumer; errors and panics | `foreign::a_foreign_caller_…`, `mixed::a_thousand_calls_…_of_a_foreign_caller_…` |
+//! | a pool of both: each call once, a share for everybody | `mixed::a_mixed_pool_…` |
+//! | every byte of every event | `foreign::every_event_…`, `crates/store-redis/tests/layout.rs` |
+//! | a guarded pair, and the pair without its guardian | `guarding::a_foreign_pair_…`, `guarding::without_any_guardian_…`; how fast is for `bench/` |
+//! | one request has stopped everybody: healed | `guarding::a_deployment_…`, `mixed::one_client_of_ours_…` |
+//! | nobody serves the channel | `calling::a_call_without_a_consumer_…`, `guarding::a_call_that_nobody_serves_…` |
+//! | a consumer killed, ours or another's | `killed::what_a_killed_consumer_ran_…`, `guarding::a_foreign_consumer_that_dies_…`, `mixed::what_a_foreign_consumer_ran_…` |
+//! | a consumer frozen | `killed::what_a_frozen_consumer_…`, `killed::a_late_answer_…` |
+//! | silent links and a frozen server | `cut::a_silent_link_…`, `cut::a_server_that_freezes_…`; any length in `scripts/torture calls` |
+//! | a killed server, with and without its writes on disk | `cut::a_server_that_is_killed_…`, `cut::a_server_that_forgot_everything_…` |
+//! | scripts forgotten, connections closed | `cut::a_server_that_forgot_its_scripts_…`, `cut::each_connection_…` |
+//! | one id, one key, one call | `mixed::one_id_…`, `calling::a_key_makes_…` |
+//! | ten thousand orphans | `orphans`, `killed::what_a_killed_caller_left_…` |
+//! | the same promises elsewhere | `port`, `crates/calls/tests/conformance.rs`, `crates/store-embedded/tests/calls.rs`, `tests/tests/{calls,kill_calls,orphans}.rs` |
 
 #![allow(
     missing_docs,
@@ -13,62 +33,8 @@ mod cut;
 mod foreign;
 mod guarding;
 mod killed;
+mod mixed;
+mod orphans;
 mod port;
-mod storm;
 
-use std::future::Future;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::time::Duration;
-
-use bytes::Bytes;
-use handoff_calls::{ChannelName, Outcome};
-use handoff_store_redis::{Client, Job, Options, Request, Service};
-use tokio::runtime::Runtime;
-use tokio::time::timeout;
-
-/// What takes longer hangs.
-const PATIENCE: Duration = Duration::from_secs(50);
-
-fn runtime() -> Runtime {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
-}
-
-fn channel(text: &str) -> ChannelName {
-    text.parse().unwrap()
-}
-
-/// Waits for something that must come.
-async fn must<T>(what: &str, future: impl Future<Output = T>) -> T {
-    match timeout(PATIENCE, future).await {
-        Ok(came) => came,
-        Err(_) => panic!("{what} does not come"),
-    }
-}
-
-/// The params of every call that a handler began, in order.
-type Begun = Arc<Mutex<Vec<String>>>;
-
-/// Echoes what comes, and notes that it came.
-fn echo(name: &str, concurrency: u32, begun: &Begun) -> Service {
-    let begun = Arc::clone(begun);
-    Service::new(channel(name), concurrency, move |job: Job| {
-        begun.lock().unwrap().push(String::from_utf8_lossy(&job.params).into_owned());
-        async move { Ok(job.params) }
-    })
-}
-
-async fn client(address: &str, services: Vec<Service>) -> Client {
-    let connected = Client::connect(address, Options::default(), services).await;
-    connected.unwrap_or_else(|error| panic!("{error}"))
-}
-
-/// Calls, and takes nothing but an answer.
-async fn answer(client: &Client, name: &str, params: &str) -> String {
-    let request = Request::new(channel(name), Bytes::from(params.to_owned()));
-    let answer = must("an answer", client.call(request)).await.unwrap();
-    match answer.outcome {
-        Outcome::Answer(body) => String::from_utf8(body.to_vec()).unwrap(),
-        other => panic!("no answer to {params}: {other:?}"),
-    }
-}
+use handoff_tests::storm::{Begun, answer, channel, client, echo, must, runtime};

@@ -85,6 +85,7 @@ async fn an_answer_without_an_accept_is_taken<F: Fresh>(fresh: &F) {
     let reply = play.respond(WORKER, 1, offer.fence, answer("42")).await;
     assert_eq!(reply, Reply::Taken(Ok(())));
     assert_eq!(play.end(1).await, Outcome::Answer(Bytes::from("42")));
+    assert_eq!(play.look(1).await.attempt, 1, "whoever answered it has begun it");
 }
 
 async fn what_is_not_known_cannot_be_accepted_kept_or_answered<F: Fresh>(fresh: &F) {

@@ -17,6 +17,7 @@ pub(super) async fn of_calls<F: Fresh>(fresh: &F) {
 pub(super) async fn of_the_house<F: Fresh>(fresh: &F) {
     there_are_as_many_calls_as_may_be_and_what_is_over_makes_room(fresh).await;
     there_are_as_many_bytes_as_may_be(fresh).await;
+    answers_count_and_what_nobody_needs_makes_room_for_them(fresh).await;
     there_are_as_many_channels_as_may_be(fresh).await;
     there_are_as_many_clients_as_may_be(fresh).await;
     what_nobody_needs_is_forgotten_when_there_is_too_much_of_it(fresh).await;
@@ -74,6 +75,24 @@ async fn there_are_as_many_bytes_as_may_be<F: Fresh>(fresh: &F) {
     let refusal = play.refusal(Ask::Request(Box::new(sized(3)))).await;
     assert_eq!(limit(&refusal), "calls.bytes_max");
     play.ask(Ask::Cancel { call: id(1), by: None }).await;
+    let reply = play.request(sized(3)).await;
+    assert_eq!(reply, Reply::Registered { call: id(3), again: false });
+}
+
+async fn answers_count_and_what_nobody_needs_makes_room_for_them<F: Fresh>(fresh: &F) {
+    let play = Play::with(fresh, Rules { bytes_max: 25, ..Rules::default() }).await;
+    let sized = |n| NewCall { params: Bytes::from(vec![b'1'; 10]), ..new(n) };
+    play.serves(WORKER, 1).await;
+    for n in [1, 2] {
+        play.request(sized(n)).await;
+        play.begun(n).await;
+        let taken = play.respond(WORKER, n, 1, answer("12345678901234567890")).await;
+        assert_eq!(taken, Reply::Taken(Ok(())), "what was promised is taken");
+        assert_eq!(play.find(1).await.is_some(), n == 1, "it makes room for the second");
+        let refusal = play.refusal(Ask::Request(Box::new(sized(3)))).await;
+        assert_eq!(limit(&refusal), "calls.bytes_max", "its caller does not have the answer yet");
+        play.ack(n).await;
+    }
     let reply = play.request(sized(3)).await;
     assert_eq!(reply, Reply::Registered { call: id(3), again: false });
 }

@@ -57,6 +57,12 @@ impl Memory {
         look(&self.room().state)
     }
 
+    /// What time it is in it.
+    #[must_use]
+    pub fn now(&self) -> Now {
+        self.room().now
+    }
+
     fn room(&self) -> MutexGuard<'_, Room> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

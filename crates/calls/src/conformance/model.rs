@@ -3,9 +3,13 @@
 //! Callers and consumers do whatever they may do, in any order: ask twice, answer late, answer what
 //! they never had, go away and come back, while time passes. In the end everybody behaves, and every
 //! call that was registered must have ended, once.
+//!
+//! Of several consumers a transport chooses as it likes. Where two transports are to do the same step
+//! by step, nothing is left to choose: [`schedules_without_choice`].
 
 mod judge;
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use bytes::Bytes;
@@ -26,17 +30,32 @@ const CHANNELS: [&str; 3] = ["again", "once", "light"];
 const STEPS: u64 = 60;
 const CALLS_MAX: usize = 10;
 
+/// What a handler says when it is not left to chance.
+const PAUSE: Span = Span::from_millis(300);
+
 /// Runs a schedule for every seed. What breaks names its seed.
 pub async fn schedules<F: Fresh>(fresh: &F, seeds: Range<u64>) {
     for seed in seeds {
-        let named = Named(seed);
-        let mut play = Play::new(fresh, seed).await;
-        for _ in 0..STEPS {
-            play.step().await;
-        }
-        play.everybody_behaves().await;
-        drop(named);
+        schedule(fresh, seed, true).await;
     }
+}
+
+/// The same with one consumer for each channel at any time, and pauses that handlers name: then what
+/// happens follows from what is asked, and chance has no part in it.
+pub async fn schedules_without_choice<F: Fresh>(fresh: &F, seeds: Range<u64>) {
+    for seed in seeds {
+        schedule(fresh, seed, false).await;
+    }
+}
+
+async fn schedule<F: Fresh>(fresh: &F, seed: u64, choice: bool) {
+    let named = Named(seed);
+    let mut play = Play::new(fresh, seed, choice).await;
+    for _ in 0..STEPS {
+        play.step().await;
+    }
+    play.everybody_behaves().await;
+    drop(named);
 }
 
 /// Says which seed it was.
@@ -70,12 +89,17 @@ struct Play<B> {
     chance: u64,
     judge: Judge,
     made: Vec<NewCall>,
+    /// Whether a channel may have several consumers.
+    choice: bool,
+    /// Who came last to serve a channel and did not come without it since.
+    owners: BTreeMap<ChannelName, ClientId>,
 }
 
 impl<B: Bench> Play<B> {
-    async fn new<F: Fresh<Bench = B>>(fresh: &F, seed: u64) -> Self {
+    async fn new<F: Fresh<Bench = B>>(fresh: &F, seed: u64, choice: bool) -> Self {
         let bench = fresh.fresh(Rules::default()).await;
-        let mut play = Self { bench, chance: mix(seed), judge: Judge::default(), made: Vec::new() };
+        let (judge, made, owners) = (Judge::default(), Vec::new(), BTreeMap::new());
+        let mut play = Self { bench, chance: mix(seed), judge, made, choice, owners };
         for channel in CHANNELS {
             let set = Ask::SetChannel { channel: name(channel), settings: settings(channel) };
             assert_eq!(play.ask(set).await, Reply::Done);
@@ -124,7 +148,9 @@ impl<B: Bench> Play<B> {
         let serves = if WORKERS.contains(&client) {
             let mut serves: Vec<Serves> = Vec::new();
             for channel in CHANNELS {
-                if self.draw(3) > 0 {
+                let owner = self.owners.get(&name(channel));
+                let is_free = self.choice || owner.is_none_or(|owner| *owner == client);
+                if self.draw(3) > 0 && is_free {
                     let concurrency = if self.draw(2) == 0 { 1 } else { 3 };
                     serves.push(Serves { channel: name(channel), concurrency });
                 }
@@ -133,6 +159,12 @@ impl<B: Bench> Play<B> {
         } else {
             Vec::new()
         };
+        self.come_to_serve(client, serves).await;
+    }
+
+    async fn come_to_serve(&mut self, client: ClientId, serves: Vec<Serves>) {
+        self.owners.retain(|_, owner| *owner != client);
+        self.owners.extend(serves.iter().map(|one| (one.channel.clone(), client)));
         self.ask(Ask::Init { client, name: "".into(), serves }).await;
     }
 
@@ -215,9 +247,10 @@ impl<B: Bench> Play<B> {
             0 | 1 => drop(self.ask(Ask::Accept { client, call, fence }).await),
             2 => drop(self.ask(Ask::Heartbeat { client, call, fence }).await),
             _ => {
+                let retry_after = (!self.choice).then_some(PAUSE);
                 let result = match self.draw(4) {
-                    0 => Err(Failing { error: error(), terminal: false, retry_after: None }),
-                    1 => Err(Failing { error: error(), terminal: true, retry_after: None }),
+                    0 => Err(Failing { error: error(), terminal: false, retry_after }),
+                    1 => Err(Failing { error: error(), terminal: true, retry_after }),
                     _ => Ok(Bytes::from(format!("\"{client} {fence}\""))),
                 };
                 self.ask(Ask::Respond { client, call, fence, result }).await;
@@ -244,12 +277,16 @@ impl<B: Bench> Play<B> {
 
     /// One consumer serves everything and answers everything; then nothing is left open.
     async fn everybody_behaves(&mut self) {
-        let [last, ..] = WORKERS;
+        let [last, others @ ..] = WORKERS;
+        if !self.choice {
+            for other in others {
+                self.come_to_serve(other, Vec::new()).await;
+            }
+        }
         let all = CHANNELS.map(|channel| Serves { channel: name(channel), concurrency: 100 });
         let rounds = 40;
         for _ in 0..rounds {
-            let init = Ask::Init { client: last, name: "".into(), serves: all.to_vec() };
-            self.ask(init).await;
+            self.come_to_serve(last, all.to_vec()).await;
             for (client, call, fence) in self.judge.offered() {
                 if client == last && self.judge.is_open(call) {
                     let result = Ok(Bytes::from(format!("\"{client} {fence}\"")));

@@ -35,28 +35,25 @@ impl Draft<'_> {
         let followers: Vec<&Call> = self.state.followers(call.id).collect();
         for follower in followers {
             if self.settle(follower.id) {
-                self.end_one(follower, outcome.clone(), Ending::default(), by);
+                self.end_one(follower, outcome.clone(), Ending { by, dead: false });
             }
         }
-        self.end_one(call, outcome, ending, by);
+        self.end_one(call, outcome, ending);
     }
 
-    fn end_one(
-        &mut self,
-        call: &Call,
-        outcome: Outcome,
-        Ending { by, dead }: Ending,
-        executor: Option<ClientId>,
-    ) {
+    fn end_one(&mut self, call: &Call, outcome: Outcome, Ending { by, dead }: Ending) {
         let kept = match (dead, &call.key) {
             (true, _) => self.rules.dead_kept.max(self.rules.kept),
             (false, Some(_)) => self.rules.key_kept,
             (false, None) => self.rules.kept,
         };
         let (forget, at) = (self.now.steady + kept, self.now.wall);
+        // Whoever answers what it did not accept has begun it all the same.
+        let unsaid = by.is_some() && matches!(call.stage, Stage::Offered { .. });
+        let attempt = call.attempt.saturating_add(u16::from(unsaid));
         let told = outcome.clone();
-        self.tell(Notice::Ended { to: call.caller, call: call.id, outcome: told, executor });
-        self.change(Change::Ended { call: call.id, outcome, by, dead, forget, at });
+        self.tell(Notice::Ended { to: call.caller, call: call.id, outcome: told, executor: by });
+        self.change(Change::Ended { call: call.id, outcome, by, attempt, dead, forget, at });
     }
 
     /// A caller has an outcome. What is not known, nobody needs to be told of again.

@@ -79,6 +79,7 @@ impl Draft<'_> {
         if call.is_held_by(client, fence) {
             match result {
                 Ok(body) => {
+                    self.make_room_for(body);
                     let outcome = Outcome::Answer(body.clone());
                     self.end(call, outcome, Ending { by: Some(client), dead: false });
                 }

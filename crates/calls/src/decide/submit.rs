@@ -76,7 +76,7 @@ impl Draft<'_> {
         while known >= calls_max || bytes > bytes_max || done > kept_max {
             let Some(call) = oldest.next().and_then(|id| self.state.call(id)) else { break };
             self.change(Change::Forgotten(call.id));
-            bytes -= call.bytes();
+            bytes = bytes.saturating_sub(call.bytes());
             known -= 1;
             done -= 1;
         }
@@ -87,6 +87,18 @@ impl Draft<'_> {
             return full("bytes of calls", self.state.bytes(), "calls.bytes_max");
         }
         Ok(())
+    }
+
+    /// Room for an answer, which is promised and therefore taken whatever there is: what nobody needs
+    /// any more goes. What is left above the limit keeps new calls out.
+    pub(super) fn make_room_for(&mut self, answer: &[u8]) {
+        let mut bytes = self.state.bytes().saturating_add(answer.len() as u64);
+        let mut oldest = self.state.done_with().take(FORGOTTEN_FOR_ONE);
+        while bytes > self.rules.bytes_max {
+            let Some(call) = oldest.next().and_then(|id| self.state.call(id)) else { break };
+            self.change(Change::Forgotten(call.id));
+            bytes = bytes.saturating_sub(call.bytes());
+        }
     }
 
     fn call_of(&self, new: &NewCall, digest: u64, settings: &ChannelSettings) -> Call {
@@ -160,7 +172,7 @@ impl Draft<'_> {
         let Some(to) = known.caller else { return };
         self.tell(Notice::Registered { to, call: known.id });
         if let Some(ended) = known.ended() {
-            let executor = known.taken.map(|(executor, _)| executor);
+            let executor = known.ended_by();
             let outcome = ended.outcome.clone();
             self.tell(Notice::Ended { to: Some(to), call: known.id, outcome, executor });
         }
@@ -183,6 +195,7 @@ impl Draft<'_> {
         call.key = None;
         call.params = bytes::Bytes::new();
         call.durable = first.durable;
+        call.taken = first.ended_by().map(|by| (by, 0));
         call.stage = match first.ended() {
             None => Stage::Following(first.id),
             Some(ended) => {
@@ -192,7 +205,7 @@ impl Draft<'_> {
         };
         self.tell(Notice::Registered { to, call: new.id });
         if let Some(ended) = first.ended() {
-            let executor = first.taken.map(|(executor, _)| executor);
+            let executor = first.ended_by();
             let outcome = ended.outcome.clone();
             self.tell(Notice::Ended { to: Some(to), call: new.id, outcome, executor });
         }

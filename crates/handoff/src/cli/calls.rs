@@ -155,8 +155,8 @@ Examples:
         /// Only those of this channel
         channel: Option<String>,
         /// Only so many of a channel
-        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
-        limit: Option<u32>,
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+        limit: Option<u64>,
     },
     /// Show one, and what happened to it
     #[command(after_help = "\

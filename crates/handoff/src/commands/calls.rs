@@ -205,20 +205,27 @@ async fn list_dead(
     client: &Client,
     terminal: &Terminal,
     channels: &[String],
-    limit: Option<u32>,
+    limit: Option<u64>,
 ) -> Result<(), Failure> {
     let mut list = terminal.list(&["id", "channel", "attempts", "ended", "error"]);
     for channel in channels {
-        let limit = limit.unwrap_or(LARGE_PAGE);
-        let page = client.calls().dead(channel, Some(limit)).await?;
-        let shown = page.calls.len();
-        for call in &page.calls {
-            let ended = call.ended.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string);
-            let cells =
-                [call.id.clone(), call.channel.clone(), call.attempt.to_string(), ended, why(call)];
-            list.row(&cells, call)?;
-        }
-        let more = page.total.saturating_sub(u64::try_from(shown).unwrap_or(u64::MAX));
+        let (mut from, mut shown) = (None, 0);
+        let more = loop {
+            let left = limit.map_or(u64::MAX, |limit| limit.saturating_sub(shown));
+            let many = u32::try_from(left).unwrap_or(LARGE_PAGE).min(LARGE_PAGE);
+            let page = client.calls().dead(channel, from, Some(many)).await?;
+            for call in &page.calls {
+                let ended = call.ended.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string);
+                let attempts = call.attempt.to_string();
+                let cells = [call.id.clone(), call.channel.clone(), attempts, ended, why(call)];
+                list.row(&cells, call)?;
+                shown += 1;
+            }
+            from = page.next;
+            if from.is_none() || limit.is_some_and(|limit| shown >= limit) {
+                break page.next.map_or(0, |_| page.total.saturating_sub(shown));
+            }
+        };
         if more > 0 {
             terminal.talk(&format!("channel {channel} has {more} more"));
         }
@@ -229,10 +236,17 @@ async fn list_dead(
     Ok(())
 }
 
-/// The dead letters of a channel, as many as are shown at once.
+/// All dead letters of a channel.
 async fn dead_ids(client: &Client, channel: &str) -> Result<Vec<CallId>, Failure> {
-    let page = client.calls().dead(channel, Some(LARGE_PAGE)).await?;
-    Ok(page.calls.iter().filter_map(|call| call.id.parse().ok()).collect())
+    let (mut ids, mut from) = (Vec::new(), None);
+    loop {
+        let page = client.calls().dead(channel, from, Some(LARGE_PAGE)).await?;
+        ids.extend(page.calls.iter().filter_map(|call| call.id.parse::<CallId>().ok()));
+        from = page.next;
+        if from.is_none() {
+            return Ok(ids);
+        }
+    }
 }
 
 async fn requeue(client: &Client, terminal: &Terminal, ids: &[CallId]) -> Result<(), Failure> {
@@ -257,7 +271,7 @@ async fn purge(
     let what = match id {
         Some(id) => format!("dead letter {id} of channel {channel} will be dropped"),
         None => {
-            let total = client.calls().dead(channel, Some(1)).await?.total;
+            let total = client.calls().dead(channel, None, Some(1)).await?.total;
             let many = counted(usize::try_from(total).unwrap_or(usize::MAX), "dead letter");
             format!("{many} of channel {channel} will be dropped")
         }

@@ -74,6 +74,18 @@ pub(crate) fn check(settings: &Settings) -> Vec<Problem> {
             "no such message could be sent: raise the latter or lower the former",
         );
     }
+    let calls = &settings.calls;
+    if let Err(words) = calls.channel.check() {
+        wrong(format!("channels as [calls] has them cannot be: {words}"), "change one of the two");
+    }
+    for one in &calls.channels {
+        if let Err(words) = one.settings(&calls.channel).check() {
+            wrong(
+                format!("the channel `{}` cannot be: {words}", one.name),
+                "what [[calls.channel]] does not say is as [calls] has it",
+            );
+        }
+    }
     problems.extend(without_certificate(settings));
     problems.extend(without_lock(settings));
     problems
@@ -121,7 +133,8 @@ pub(crate) fn open_doors(settings: &Settings) -> Vec<(&'static str, SocketAddr)>
 #[cfg(test)]
 mod tests {
     use super::{Settings, check};
-    use handoff_server::settings::Tls;
+    use handoff_server::settings::{DeclaredChannel, Tls};
+    use handoff_types::Span;
 
     #[track_caller]
     fn one(change: impl FnOnce(&mut Settings), words: &str) {
@@ -130,6 +143,21 @@ mod tests {
         let found = check(&settings);
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(found[0].to_string().contains(words), "{}", found[0]);
+    }
+
+    #[test]
+    fn a_channel_begins_with_what_calls_has() {
+        let declared = || DeclaredChannel::named("pay".parse().unwrap());
+        let long = |settings: &mut Settings| {
+            settings.calls.channel.backoff_max = Span::from_secs(1);
+            let backoff_min = Some(Span::from_secs(2));
+            settings.calls.channels = vec![DeclaredChannel { backoff_min, ..declared() }];
+        };
+        one(long, "the channel `pay` cannot be: backoff_min is not above backoff_max");
+        let wrong = |settings: &mut Settings| {
+            settings.calls.channel.backoff_max = Span::ZERO;
+        };
+        one(wrong, "channels as [calls] has them cannot be: backoff_min is not above backoff_max");
     }
 
     #[test]

@@ -22,13 +22,9 @@ impl Declared for DeclaredChannel {
     fn name(&self) -> String {
         self.name.to_string()
     }
-
-    fn wrong(&self) -> Option<String> {
-        self.settings.check().err().map(str::to_owned)
-    }
 }
 
-/// Every key of a channel.
+/// Every key of a channel. What one says must fit what `[calls]` says: `between.rs` looks.
 const CHANNEL_KEYS: &[DeclaredKey<DeclaredChannel>] = &[
     DeclaredKey {
         name: "name",
@@ -42,21 +38,21 @@ const CHANNEL_KEYS: &[DeclaredKey<DeclaredChannel>] = &[
             Ok(())
         },
     },
-    declared_key!(on_lost: Kind::Choice(ON_LOST), settings.on_lost,
+    declared_key!(on_lost: Kind::Choice(ON_LOST), on_lost,
         "What becomes of a call whose executor is lost."),
-    declared_key!(attempts_max: Kind::Count(1, 65_535), settings.attempts_max,
+    declared_key!(attempts_max: Kind::Count(1, 65_535), attempts_max,
         "How often a call is begun at most."),
-    declared_key!(backoff_ms: Kind::Time(Unit::Millis, Duration::ZERO, MONTH), settings.backoff_min,
+    declared_key!(backoff_ms: Kind::Time(Unit::Millis, Duration::ZERO, MONTH), backoff_min,
         "How long a call waits after the first attempt that failed; doubled each time."),
-    declared_key!(backoff_max_ms: Kind::Time(Unit::Millis, Duration::ZERO, MONTH), settings.backoff_max,
+    declared_key!(backoff_max_ms: Kind::Time(Unit::Millis, Duration::ZERO, MONTH), backoff_max,
         "How long at most."),
-    declared_key!(lease_ms: Kind::Time(Unit::Millis, Duration::from_millis(100), MONTH), settings.lease,
+    declared_key!(lease_ms: Kind::Time(Unit::Millis, Duration::from_millis(100), MONTH), lease,
         "How long an executor may be silent about a call that it runs."),
-    declared_key!(queue_timeout_ms: Kind::Time(Unit::Millis, Duration::from_millis(1), MONTH), settings.queue_timeout,
+    declared_key!(queue_timeout_ms: Kind::Time(Unit::Millis, Duration::from_millis(1), MONTH), queue_timeout,
         "How long a call waits to be begun; as long as its time lasts if absent."),
-    declared_key!(durability: Kind::Choice(CALL_DURABILITIES), settings.durability,
+    declared_key!(durability: Kind::Choice(CALL_DURABILITIES), durability,
         "What a crash of the server leaves of a call: disk, all of it; memory, nothing."),
-    declared_key!(without_consumer: Kind::Choice(WITHOUT_CONSUMER), settings.without_consumer,
+    declared_key!(without_consumer: Kind::Choice(WITHOUT_CONSUMER), without_consumer,
         "What becomes of a call that nobody is there to run."),
 ];
 
@@ -70,6 +66,12 @@ pub(crate) fn example() -> DeclaredChannel {
     declared::with([
         ("name", Value::Text("payments".to_owned())),
         ("on_lost", Value::Text("fail".to_owned())),
+        ("attempts_max", Value::Number(3)),
+        ("backoff_ms", Value::Time(Duration::from_millis(100))),
+        ("backoff_max_ms", Value::Time(Duration::from_secs(60))),
+        ("lease_ms", Value::Time(Duration::from_secs(30))),
         ("queue_timeout_ms", Value::Time(Duration::from_secs(30))),
+        ("durability", Value::Text("disk".to_owned())),
+        ("without_consumer", Value::Text("park".to_owned())),
     ])
 }

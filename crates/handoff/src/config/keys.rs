@@ -395,7 +395,7 @@ pub(crate) const KEYS: &[Key] = &[
     key!(calls.body_bytes_max: Kind::Bytes(KIB, 32 * MIB), calls.body_bytes_max,
         "The largest call, and the largest answer.", reload = true),
     key!(calls.bytes_max: Kind::Bytes(MIB, TIB), calls.bytes_max,
-        "Calls and answers that are kept in memory, all together.", reload = true),
+        "Calls and answers that are kept in memory, all together. Above it new calls are refused. An answer never is; what nobody needs any more is forgotten for it.", reload = true),
     key!(calls.calls_max: Kind::Count(1, 100_000_000), calls.calls_max,
         "How many calls are known at once, those that are over included.", reload = true),
     key!(calls.queue_max: Kind::Count(1, 100_000_000), calls.queue_max,

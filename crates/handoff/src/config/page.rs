@@ -48,7 +48,9 @@ fn page() -> String {
     }
     page += &table::<DeclaredTopic>("Topics that are made at start if they are not there");
     page += &table::<DeclaredGroup>("Groups that are made at start if they are not there");
-    page += &table::<DeclaredChannel>("Channels of calls that are described at start");
+    page += &table::<DeclaredChannel>(
+        "Channels of calls that are described at start, with what they leave out as `[calls]` has it",
+    );
     page
 }
 

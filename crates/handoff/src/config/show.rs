@@ -157,7 +157,7 @@ pub(crate) fn annotated() -> String {
     text += &annotated_table(&topics::example());
     text += "\n# Groups that are made at start if they are not there, one table each.\n";
     text += &annotated_table(&groups::example());
-    text += "\n# Channels of calls that are described at start, one table each.\n";
+    text += "\n# Channels of calls that are described at start, one table each. What one leaves out is as [calls]\n# has it.\n";
     text += &annotated_table(&channels::example());
     text
 }

@@ -355,10 +355,30 @@ macro_rules! field {
     };
 }
 
+/// A choice that need not be made. Whichever comes first is overwritten by the one that is.
+macro_rules! optional {
+    ($kind:ident::$first:ident) => {
+        impl Field for Option<$kind> {
+            fn value(&self) -> Value {
+                self.as_ref().map_or(Value::Unset, Field::value)
+            }
+
+            fn put(&mut self, value: Value) {
+                if let Value::Text(_) = value {
+                    let mut chosen = $kind::$first;
+                    chosen.put(value);
+                    *self = Some(chosen);
+                }
+            }
+        }
+    };
+}
+
 field!(bool, Value::Bool(value) => value, |it| Value::Bool(*it));
 field!(u64, Value::Number(n) => n, |it| Value::Number(*it));
 field!(u32, Value::Number(n) => u32::try_from(n).unwrap_or(u32::MAX), |it| Value::Number(u64::from(*it)));
 field!(u16, Value::Number(n) => u16::try_from(n).unwrap_or(u16::MAX), |it| Value::Number(u64::from(*it)));
+field!(Option<u16>, Value::Number(n) => Some(u16::try_from(n).unwrap_or(u16::MAX)), |it| it.map_or(Value::Unset, |n| Value::Number(u64::from(n))));
 field!(usize, Value::Number(n) => usize::try_from(n).unwrap_or(usize::MAX), |it| Value::Number(*it as u64));
 field!(Option<u64>, Value::Number(n) => Some(n), |it| it.map_or(Value::Unset, Value::Number));
 field!(Duration, Value::Time(time) => time, |it| Value::Time(*it));
@@ -423,6 +443,7 @@ field!(
     Value::Text(word) => if word == "fail" { Self::Fail } else { Self::Redeliver },
     |it| Value::Text(match it { Self::Redeliver => "redeliver", Self::Fail => "fail" }.to_owned())
 );
+optional!(OnLost::Redeliver);
 
 /// The words of `calls.durability`.
 pub(crate) const CALL_DURABILITIES: &[&str] = &["disk", "memory"];
@@ -432,6 +453,7 @@ field!(
     Value::Text(word) => if word == "memory" { Self::Memory } else { Self::Disk },
     |it| Value::Text(match it { Self::Disk => "disk", Self::Memory => "memory" }.to_owned())
 );
+optional!(CallDurability::Disk);
 
 /// The words of `calls.without_consumer`.
 pub(crate) const WITHOUT_CONSUMER: &[&str] = &["park", "fail"];
@@ -441,6 +463,7 @@ field!(
     Value::Text(word) => if word == "fail" { Self::Fail } else { Self::Park },
     |it| Value::Text(match it { Self::Park => "park", Self::Fail => "fail" }.to_owned())
 );
+optional!(WithoutConsumer::Park);
 
 /// The words of a group's `start`.
 pub(crate) const STARTS: &[&str] = &["earliest", "latest"];

@@ -353,6 +353,7 @@ impl Problem {
             RoomError::Stream(refusal) => stream_code(&refusal),
             RoomError::Exchange(refusal) => exchange_code(&refusal),
             RoomError::Calls(refusal) => calls_code(&refusal),
+            RoomError::ChannelOutOfSight(_) => Code::OutOfScope,
             RoomError::FilesBehind(_) | RoomError::CallsBusy => Code::RoomBusy,
             RoomError::FilesFull(_) => Code::DiskFull,
             RoomError::Quota { seconds, .. } => {

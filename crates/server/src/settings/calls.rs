@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use handoff_calls::{ChannelName, ChannelSettings, Rules};
+use handoff_calls::{ChannelName, ChannelSettings, Durability, OnLost, Rules, WithoutConsumer};
 use handoff_types::Span;
 
 /// `[calls]`
@@ -58,20 +58,59 @@ pub struct Calls {
     pub channels: Vec<DeclaredChannel>,
 }
 
-/// `[[calls.channel]]`: a channel that is described at start.
+/// `[[calls.channel]]`: a channel that is described at start. What it does not say is as `[calls]` has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeclaredChannel {
     /// Its name.
     pub name: ChannelName,
-    /// How its calls are treated.
-    pub settings: ChannelSettings,
+    /// `on_lost`
+    pub on_lost: Option<OnLost>,
+    /// `attempts_max`
+    pub attempts_max: Option<u16>,
+    /// `backoff_ms`
+    pub backoff_min: Option<Span>,
+    /// `backoff_max_ms`
+    pub backoff_max: Option<Span>,
+    /// `lease_ms`
+    pub lease: Option<Span>,
+    /// `queue_timeout_ms`
+    pub queue_timeout: Option<Span>,
+    /// `durability`
+    pub durability: Option<Durability>,
+    /// `without_consumer`
+    pub without_consumer: Option<WithoutConsumer>,
 }
 
 impl DeclaredChannel {
     /// One that says nothing but its name.
     #[must_use]
     pub fn named(name: ChannelName) -> Self {
-        Self { name, settings: ChannelSettings::default() }
+        Self {
+            name,
+            on_lost: None,
+            attempts_max: None,
+            backoff_min: None,
+            backoff_max: None,
+            lease: None,
+            queue_timeout: None,
+            durability: None,
+            without_consumer: None,
+        }
+    }
+
+    /// How its calls are treated, where those of others are treated as `usual`.
+    #[must_use]
+    pub fn settings(&self, usual: &ChannelSettings) -> ChannelSettings {
+        ChannelSettings {
+            on_lost: self.on_lost.unwrap_or(usual.on_lost),
+            attempts_max: self.attempts_max.unwrap_or(usual.attempts_max),
+            backoff_min: self.backoff_min.unwrap_or(usual.backoff_min),
+            backoff_max: self.backoff_max.unwrap_or(usual.backoff_max),
+            lease: self.lease.unwrap_or(usual.lease),
+            queue_timeout: self.queue_timeout.or(usual.queue_timeout),
+            durability: self.durability.unwrap_or(usual.durability),
+            without_consumer: self.without_consumer.unwrap_or(usual.without_consumer),
+        }
     }
 }
 

@@ -132,6 +132,10 @@ async fn dead_letters_are_seen_called_again_and_purged() {
     let dead = world.see("/channels/work/dead").await;
     assert_eq!((&dead["total"], &dead["calls"][0]["id"]), (&json!(2), &json!(first)));
     assert_eq!(dead["calls"][0]["params"], json!({"n": 1}));
+    let page = world.see("/channels/work/dead?limit=1").await;
+    assert_eq!((&page["calls"][0]["id"], &page["total"]), (&json!(first), &json!(2)));
+    let rest = world.see(&format!("/channels/work/dead?from={}", page["next"])).await;
+    assert_eq!((&rest["calls"][0]["id"], &rest["next"]), (&json!(second), &Value::Null));
     let again = world.ask("POST", &format!("/{first}/requeue"), &Value::Null).await;
     assert_eq!(again.status, 201, "{}", again.text());
     let offer = worker.expect("b").await;

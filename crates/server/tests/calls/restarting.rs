@@ -1,5 +1,6 @@
 //! The server ends and begins anew.
 
+use handoff_types::Span;
 use serde_json::{Value, json};
 
 use crate::world::{WORKER, World, id};
@@ -50,8 +51,9 @@ async fn what_lives_in_memory_does_not() {
 async fn channels_that_the_configuration_names_are_described_at_start() {
     let world = World::start_with(|settings| {
         let mut channel = handoff_server::settings::DeclaredChannel::named("pay".parse().unwrap());
-        channel.settings.attempts_max = 1;
+        channel.attempts_max = Some(1);
         settings.calls.channels.push(channel);
+        settings.calls.channel.lease = Span::from_secs(7);
     })
     .await;
     let channel = world.see("/channels/pay").await;
@@ -59,4 +61,5 @@ async fn channels_that_the_configuration_names_are_described_at_start() {
         (&channel["described"], &channel["settings"]["attemptsMax"]),
         (&json!(true), &json!(1))
     );
+    assert_eq!(channel["settings"]["leaseMs"], 7_000, "what it does not say is as calls has it");
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tokio_websockets::CloseCode;
 
 use crate::http_client::{self, Answer};
-use crate::world::{CALLER, WORKER, World};
+use crate::world::{CALLER, WORKER, World, id};
 
 async fn ask(world: &World, token: &str, method: &str, path: &str, body: &Value) -> Answer {
     let bearer = format!("Bearer {token}");
@@ -55,8 +55,12 @@ async fn a_client_serves_and_calls_only_what_its_token_sees() {
     assert_eq!(worker.closed().await.0, CloseCode::POLICY_VIOLATION);
     let mut caller = world.connect_as(Some(&acme)).await.unwrap();
     caller.init(json!({"client": CALLER})).await;
-    caller.say(json!({"request": {"id": crate::world::id(1), "channel": "other"}})).await;
-    assert_eq!(caller.closed().await.0, CloseCode::POLICY_VIOLATION);
+    caller.say(json!({"request": {"id": id(1), "channel": "other"}})).await;
+    let refused = caller.expect("e").await;
+    let about = (&refused["id"], &refused["error"]["name"], &refused["error"]["code"]);
+    assert_eq!(about, (&json!(id(1)), &json!("Refused"), &json!("auth.out_of_scope")));
+    caller.say(json!({"request": {"id": id(2), "channel": "acme.x"}})).await;
+    assert_eq!(caller.expect("c").await["id"], json!(id(2)), "the connection is as good as before");
 }
 
 #[tokio::test]

@@ -161,6 +161,9 @@ pub struct DeadCalls {
     pub calls: Vec<CallView>,
     /// How many there are.
     pub total: u64,
+    /// Where the next page begins; none if this is the last.
+    #[serde(default)]
+    pub next: Option<u64>,
 }
 
 /// A channel, as an administrator sees it.
@@ -261,16 +264,26 @@ impl Calls<'_> {
         self.client.delete_json(of_call(id).as_str()).await
     }
 
-    /// Dead letters of a channel, the oldest first, and how many there are.
+    /// Dead letters of a channel, the oldest first, page by page: `from` is `next` of the page before.
     ///
     /// # Errors
     /// [`Error`]
     ///
     /// # Cancel safety
     /// As [`crate::Client`] says.
-    pub async fn dead(&self, channel: &str, limit: Option<u32>) -> Result<DeadCalls, Error> {
-        let target = letters(channel).queries("limit", limit);
-        self.client.get_json(target.as_str()).await
+    pub async fn dead(
+        &self,
+        channel: &str,
+        from: Option<u64>,
+        limit: Option<u32>,
+    ) -> Result<DeadCalls, Error> {
+        let target = letters(channel).queries("from", from).queries("limit", limit);
+        let page: DeadCalls = self.client.get_json(target.as_str()).await?;
+        // Whoever asks for page after page must not do it for ever.
+        if page.next.is_some_and(|next| next <= from.unwrap_or(0)) {
+            return Err(self.client.inner.protocol("its list does not go on".to_owned()));
+        }
+        Ok(page)
     }
 
     /// Calls a dead letter again, under an id of its own. Gives that.

@@ -65,7 +65,7 @@ async fn a_list_that_does_not_go_on_is_an_error() {
 #[tokio::test]
 async fn dead_letters_are_listed_called_again_and_dropped() {
     let dead = json!({"version": 1, "calls": [view()], "total": 5});
-    let (listed, asked) = call(&dead, async |calls| calls.dead("bill", Some(1)).await).await;
+    let (listed, asked) = call(&dead, async |calls| calls.dead("bill", None, Some(1)).await).await;
     assert_eq!(asked.line, "GET /v1/calls/channels/bill/dead?limit=1");
     assert_eq!((listed.calls.len(), listed.total), (1, 5));
     let requeued = json!({"version": 1, "id": ID});

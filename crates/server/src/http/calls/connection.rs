@@ -212,7 +212,12 @@ impl Connection {
         match &frame {
             Up::Init(_) => self.note_ping(0)?,
             Up::Ping(ping) => self.note_ping(ping.n)?,
-            Up::Request(request) => self.expect_in_sight(&request.channel)?,
+            Up::Request(request) => {
+                if let Err(error) = self.in_sight(&request.channel) {
+                    self.line.push(Told::Refused { call: request.id, error });
+                    return Ok(());
+                }
+            }
             _ => {}
         }
         let (call, ask) = ask_of(&frame, &text, client);
@@ -243,7 +248,8 @@ impl Connection {
                     return Err(End::policy("a connection is of one client"));
                 }
                 for serves in &init.serves {
-                    self.expect_in_sight(&serves.channel)?;
+                    let seen = self.in_sight(&serves.channel);
+                    seen.map_err(|error| End::policy(error.to_string()))?;
                 }
                 if !self.room.connect(init.client, &self.line) {
                     return Err(End::policy("the client is another token's"));
@@ -267,12 +273,10 @@ impl Connection {
         Ok(())
     }
 
-    fn expect_in_sight(&self, channel: &ChannelName) -> Result<(), End> {
+    fn in_sight(&self, channel: &ChannelName) -> Result<(), RoomError> {
         match self.sight.sees(channel.as_str()) {
             true => Ok(()),
-            false => {
-                Err(End::policy(format!("the token does not see channels of the name `{channel}`")))
-            }
+            false => Err(RoomError::ChannelOutOfSight(channel.clone())),
         }
     }
 }

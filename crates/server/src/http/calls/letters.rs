@@ -25,6 +25,9 @@ pub(in crate::http) struct DeadDocument<'a> {
     calls: Vec<CallDocument<'a>>,
     /// How many there are.
     total: u64,
+    /// What to give as `from` to go on; none at the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<u64>,
 }
 
 /// Dead letters that are gone.
@@ -51,24 +54,29 @@ pub(in crate::http) struct RequeuedDocument {
     get, path = "/v1/calls/channels/{channel}/dead", operation_id = "listDeadCalls", tag = "calls",
     params(
         ("channel" = String, Path, description = "The channel."),
+        ("from" = Option<u64>, Query, description = "Go on with this, from `next` of the page before."),
         ("limit" = Option<u32>, Query, description = "1 to 1000; 100 unless said otherwise."),
     ),
-    responses((status = 200, description = "Dead letters.", body = DeadDocument<'static>))
+    responses((status = 200, description = "A page of dead letters.", body = DeadDocument<'static>))
 )]
 pub(in crate::http) async fn list_dead_calls(
     asker: CallsAsker,
     Path(channel): Path<String>,
     query: Query,
 ) -> Result<Response, Problem> {
-    let limit = query.known(&["limit"])?.limit(PAGE, PAGE_MAX)?;
+    let asked = query.known(&["from", "limit"])?;
+    let from = asked.one::<u64>("from", "a number")?.unwrap_or(0);
+    let limit = asked.limit(PAGE, PAGE_MAX)?;
     let channel = asker.channel(&channel)?;
     let looked = asker.room.look(move |state, now| {
-        let views = state.dead(&channel).take(limit).map(|call| CallView::of(call, now));
-        (views.collect::<Vec<_>>(), state.counts(&channel).dead)
+        let mut dead = state.dead_from(&channel, from);
+        let views = dead.by_ref().take(limit).map(|call| CallView::of(call, now));
+        let views = views.collect::<Vec<_>>();
+        (views, dead.next().map(|call| call.seq), state.counts(&channel).dead)
     });
-    let (views, total) = looked.await.map_err(|error| asker.refuse(error))?;
+    let (views, next, total) = looked.await.map_err(|error| asker.refuse(error))?;
     let calls = views.iter().map(CallDocument::whole).collect();
-    Ok(answer(DeadDocument { version: V1, calls, total }))
+    Ok(answer(DeadDocument { version: V1, calls, total, next }))
 }
 
 /// Drops all dead letters of a channel.

@@ -167,10 +167,11 @@ impl Room {
         // After a kill the last round is written once more. Until that is on disk nobody can read
         // what it holds, and it must not look as if a disk had failed.
         drop(self.host.journal().barrier(RoomName::Calls).await);
-        let declared = self.settings.channels.clone();
-        let declared = declared
-            .into_iter()
-            .map(|one| Ask::SetChannel { channel: one.name, settings: one.settings });
+        let settings = Arc::clone(&self.settings);
+        let declared = settings.channels.iter().map(|one| Ask::SetChannel {
+            channel: one.name.clone(),
+            settings: one.settings(&settings.channel),
+        });
         for ask in std::iter::once(Ask::Opened).chain(declared) {
             while self.decide_unasked(ask.clone()).is_none() {
                 let pause = self.checkpoint(self.clock.now()).min(REFUSED_PAUSE);
@@ -292,7 +293,7 @@ impl Room {
             return None;
         }
         let bytes = weight(self.host.state(), &ask);
-        let light = self.is_light(&ask);
+        let light = ask.is_light(self.host.state());
         let purpose = if new { Purpose::Accept } else { Purpose::Finish };
         let command = Command { ask: *ask, rules: self.settings.rules() };
         match self.apply(&command, bytes, purpose, now) {
@@ -321,24 +322,6 @@ impl Room {
                 self.answer(asker, Err(refused.into()));
                 None
             }
-        }
-    }
-
-    /// Whether what it leads to rests on nothing but what was told before, or on what lives in memory
-    /// only: then nobody waits for the disk. Of a call that was registered, `c` says so.
-    fn is_light(&self, ask: &Ask) -> bool {
-        match ask {
-            Ask::Ping { .. }
-            | Ask::Init { .. }
-            | Ask::Stop { .. }
-            | Ask::Away { .. }
-            | Ask::Accept { .. }
-            | Ask::Heartbeat { .. }
-            | Ask::Acknowledge { .. } => true,
-            Ask::Respond { call, .. } => {
-                self.host.state().call(*call).is_some_and(|call| !call.durable)
-            }
-            _ => false,
         }
     }
 
