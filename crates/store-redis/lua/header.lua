@@ -117,7 +117,8 @@ local function tell_offer(id, node)
   if layout == 'seed' then
     if call[8] ~= 'EXECUTING' then attempt = attempt + 1 end
     local lease = redis.call('HGET', settings_key(channel), 'lease') or LEASE
-    local facts = { call[4] or '0', attempt, call[6] or '0', string.format('%d', lease), call[7] or '' }
+    local facts = { call[4] or '0', attempt, call[6] or '0', string.format('%d', lease), string.format('%d', t),
+      call[7] or '' }
     publish('x', node, 'b' .. id .. table.concat(facts, ' '))
   end
   if layout == 'swapped' then
