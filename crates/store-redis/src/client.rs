@@ -317,7 +317,7 @@ impl Client {
         called.ended.await.map_err(|_| NoAnswer::Stopped)?
     }
 
-    /// Calls, and gives what tells of the end. `kept` is dropped when the call is over.
+    /// Calls, and gives what tells of the end. `kept` is dropped when that is told.
     ///
     /// # Errors
     /// [`NoAnswer::Stopped`], if it was not made.
@@ -347,7 +347,7 @@ impl Client {
             trace,
         };
         let (confirm, answer) = (Some(confirm), Some(answer));
-        let asking = Box::new(Asking { new, confirm, answer, _kept: Box::new(kept) });
+        let asking = Box::new(Asking { new, confirm, answer, kept: Some(Box::new(kept)) });
         self.orders.send(Order::Call(asking)).await.map_err(|_| NoAnswer::Stopped)?;
         Ok(Called { call: id, registered, ended })
     }

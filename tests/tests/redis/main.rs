@@ -10,10 +10,12 @@
 
 mod calling;
 mod cut;
+mod doors;
 mod foreign;
 mod guarding;
 mod killed;
 mod port;
+mod sdk;
 mod storm;
 
 use std::future::Future;

@@ -30,8 +30,8 @@ pub(crate) struct Asking {
     pub(crate) confirm: Option<oneshot::Sender<()>>,
     /// Who waits; nobody once it knows.
     pub(crate) answer: Option<oneshot::Sender<Result<Answer, NoAnswer>>>,
-    /// Dropped when the call is over.
-    pub(crate) _kept: Box<dyn Any + Send + Sync>,
+    /// Dropped when it knows.
+    pub(crate) kept: Option<Box<dyn Any + Send + Sync>>,
 }
 
 /// A call that was asked.
@@ -142,7 +142,7 @@ impl Session {
             let sent = asked.sent;
             return self.refused(id, NoAnswer::Unanswered { call: id, sent });
         }
-        way.plan(confirm_by);
+        way.plan(asked.over_at().map_or(confirm_by, |over| over.min(confirm_by)));
         let (room, line) = (self.room.clone(), way.link.publisher.clone());
         match asked.stage {
             Stage::Sending(_) | Stage::Waiting => {
@@ -236,6 +236,7 @@ impl Asked {
         if let Some((outcome, executor)) = end
             && let Some(answer) = self.asking.answer.take()
         {
+            self.asking.kept = None;
             // Whoever asked may have gone.
             drop(answer.send(Ok(Answer { call, outcome, executor })));
         }
