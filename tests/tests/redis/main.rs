@@ -9,6 +9,7 @@
 )]
 
 mod calling;
+mod command;
 mod cut;
 mod doors;
 mod foreign;
