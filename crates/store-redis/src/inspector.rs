@@ -126,7 +126,8 @@ impl Inspector {
                 }
             }
         }
-        found.sort_unstable_by(|one, other| other.cmp(one));
+        found.sort_unstable();
+        found.reverse();
         let more = found.len() > query.limit;
         found.truncate(query.limit);
         let next = found.last().map(|(created, _)| *created).filter(|_| more);

@@ -15,6 +15,7 @@ mod doors;
 mod foreign;
 mod guarding;
 mod killed;
+mod measured;
 mod port;
 mod sdk;
 mod storm;
