@@ -61,20 +61,20 @@ end
 
 -- A time of ours has six decimals and is exact. A stock peer's may be wrong by almost a second, so that
 -- only the key itself counts.
-local function is_alive(node)
-  local heard = redis.call('GET', alive_key(node))
+local function is_recent(heard)
   if not heard then return false end
   if not string.match(heard, '^%d+%.%d%d%d%d%d%d$') then return true end
   return micros(heard) + CLIENT_TIMEOUT > t
 end
 
+local function is_alive(node) return is_recent(redis.call('GET', alive_key(node))) end
+
 -- Something is heard of a node. One that did not accept in time is told of calls again; one that is
 -- forgotten must introduce itself.
 local function hear(node)
   redis.call('HDEL', node_key(node, 'info'), 'x_silent')
-  if not is_alive(node) then return end
   local heard = redis.call('GET', alive_key(node))
-  if t - micros(heard) < CLIENT_TIMEOUT / 4 then return end
+  if not is_recent(heard) or t - micros(heard) < CLIENT_TIMEOUT / 4 then return end
   redis.call('SET', alive_key(node), text(t), 'PX', math.ceil(CLIENT_TIMEOUT / 1000))
 end
 
@@ -93,8 +93,7 @@ local function put_in(node, what, id, from)
   redis.call('EXPIRE', there, CLIENT_KEPT)
 end
 
--- Which bytes a node understands: 'seed', 'early' or 'swapped'; see layout.rs.
-local function layout_of(node)
+local function read_layout(node)
   local who = redis.call('HMGET', node_key(node, 'info'), 'client', 'client_version')
   if who[1] ~= 'NodeJS' then return 'seed' end
   local major, minor = string.match(who[2] or '', '^(%d+)%.(%d+)')
@@ -102,6 +101,13 @@ local function layout_of(node)
   major, minor = tonumber(major), tonumber(minor)
   if major < 1 or (major == 1 and minor < 1) then return 'early' end
   return 'swapped'
+end
+
+-- Which bytes a node understands: 'seed', 'early' or 'swapped'; see layout.rs. Looked up once in a script.
+local layouts = {}
+local function layout_of(node)
+  if not layouts[node] then layouts[node] = read_layout(node) end
+  return layouts[node]
 end
 
 local function publish(kind, node, message)
