@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use crate::{Failed, Report, events, exchange, log, streams};
+use crate::{Failed, Report, calls, events, exchange, log, streams};
 
 /// What is measured.
 #[derive(Debug, Subcommand)]
@@ -19,6 +19,8 @@ pub enum What {
     Streams(StreamsArgs),
     /// The exchange of a server of its own, through its socket, against files made durable one by one
     Exchange(ExchangeArgs),
+    /// Calls through a server of its own and through Redis, beside NATS and BullMQ if they are installed
+    Calls(CallsArgs),
 }
 
 /// Where to write and how to print.
@@ -97,6 +99,44 @@ pub struct ExchangeArgs {
     /// Measure one part only
     #[arg(long, value_name = "PART")]
     only: Option<ExchangePart>,
+}
+
+/// `bench calls`
+#[derive(Debug, Args)]
+pub struct CallsArgs {
+    #[command(flatten)]
+    common: Common,
+    /// How long each measurement runs, in seconds
+    #[arg(long, value_name = "S", default_value = "1.5", value_parser = seconds)]
+    seconds: Duration,
+    /// How often each is repeated; the median counts
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    repeats: u32,
+    /// Measure one part only
+    #[arg(long, value_name = "PART")]
+    only: Option<CallsPart>,
+    /// Where nats-server, redis-server and what speaks to NATS and BullMQ are, if not on the PATH
+    #[arg(long, value_name = "DIR")]
+    peers: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum CallsPart {
+    Memory,
+    Disk,
+    Redis,
+    Parked,
+}
+
+impl From<CallsPart> for calls::Part {
+    fn from(name: CallsPart) -> Self {
+        match name {
+            CallsPart::Memory => Self::Memory,
+            CallsPart::Disk => Self::Disk,
+            CallsPart::Redis => Self::Redis,
+            CallsPart::Parked => Self::Parked,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -201,6 +241,16 @@ pub fn run(what: &What, server: &std::path::Path, talk: &dyn Fn(&str)) -> Result
             };
             plan.only = only.map(Into::into);
             exchange::run(&plan, server, talk)
+        }
+        What::Calls(CallsArgs { common, seconds, repeats, only, peers }) => {
+            let mut plan = if common.quick {
+                calls::Plan::quick(&common.dir)
+            } else {
+                calls::Plan::of(&common.dir, *seconds, *repeats)
+            };
+            plan.peers.clone_from(peers);
+            plan.only = only.map(Into::into);
+            calls::run(&plan, server, talk)
         }
     }
 }

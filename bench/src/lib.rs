@@ -10,6 +10,7 @@
 //! * It ends by itself and leaves nothing behind.
 
 mod bystanders;
+pub mod calls;
 mod cleaner;
 pub mod cli;
 mod device;
@@ -19,6 +20,7 @@ mod failed;
 mod http;
 mod load;
 pub mod log;
+mod peers;
 mod report;
 mod samples;
 mod server;

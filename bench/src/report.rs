@@ -66,6 +66,8 @@ pub(crate) enum Goal {
     OfFloor(f64),
     /// This, or more.
     AtLeast(f64),
+    /// So many times the floor, or less.
+    WithinFloor(f64),
 }
 
 impl Row {
@@ -107,6 +109,9 @@ impl Row {
                 Some(format!("≥ {least:.0} {}", self.unit)),
                 self.value.map(|value| value >= least),
             ),
+            Goal::WithinFloor(times) => {
+                (Some(format!("≤ {times:.1} ×")), self.ratio.map(|ratio| ratio <= times))
+            }
             Goal::OfFloor(share) => {
                 (Some(format!("≥ {:.0} %", share * 100.0)), self.ratio.map(|ratio| ratio >= share))
             }
@@ -197,6 +202,8 @@ mod tests {
         assert_eq!(row(79.0).goal(Goal::OfFloor(0.8)).met, Some(false));
         assert_eq!(row(80.0).goal(Goal::OfFloor(0.8)).met, Some(true));
         assert_eq!(row(80.0).goal(Goal::AtMost(40.0)).met, Some(false));
+        assert_eq!(row(201.0).goal(Goal::WithinFloor(2.0)).met, Some(false));
+        assert_eq!(row(200.0).goal(Goal::WithinFloor(2.0)).met, Some(true));
         let unseen = Row::new("key", "name", "", &Samples::default());
         assert_eq!(unseen.goal(Goal::AtMost(1.0)).met, None);
     }

@@ -27,11 +27,12 @@ use std::time::Duration;
 use handoff_log::disk::Disk;
 use handoff_probe::{Load, Moving, now, overwrite, recycle_and_move, zero_filled};
 
-use self::peers::{Nats, Peer, Redis, Running};
+use self::peers::{Nats, Redis};
 use self::produce::produce;
 use crate::bystanders::Ticks;
 use crate::http::{Requests, ask, ask_json, get, post};
 use crate::load::{Offer, drive};
+use crate::peers::{Peer, Running};
 use crate::report::{Goal, Report, Settings};
 use crate::samples::Samples;
 use crate::server::Server;
@@ -448,7 +449,7 @@ impl Run<'_> {
                     let offer = Offer::of(1, connections * window, time);
                     drive(running.address, offer, &mut wire)
                 }
-                Peer::RedisAlways | Peer::RedisEverysec => {
+                Peer::RedisAlways | Peer::RedisEverysec | Peer::RedisMemory => {
                     let mut wire = Redis::new(MESSAGE_BYTES);
                     drive(running.address, Offer::of(connections, window, time), &mut wire)
                 }
@@ -480,7 +481,7 @@ impl Run<'_> {
                 renamed(rate, &format!("{key}_256_rate")).floor("theirs", &once(many.rate()));
             let rate = match peer {
                 Peer::NatsAlways | Peer::RedisAlways => rate.goal(Goal::OfFloor(1.0)),
-                Peer::NatsDefault | Peer::RedisEverysec => rate,
+                Peer::NatsDefault | Peer::RedisEverysec | Peer::RedisMemory => rate,
             };
             self.rows.push(rate);
             self.row(

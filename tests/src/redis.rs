@@ -25,6 +25,8 @@ pub struct Setup {
     pub append_only: bool,
     /// Whether it is part of a cluster.
     pub cluster: bool,
+    /// The certificate and its key, PEM, if it speaks TLS and nothing else.
+    pub tls: Option<(String, String)>,
     /// What else its command line says.
     pub more: Vec<String>,
 }
@@ -90,7 +92,20 @@ impl Server {
     fn try_start(&self) -> Result<Child, String> {
         let mut redis = Command::new("setpriv");
         redis.args(["--pdeathsig", "KILL", "redis-server"]);
-        redis.args(["--port", &self.port.to_string(), "--bind", "127.0.0.1", "--save", ""]);
+        let port = self.port.to_string();
+        match &self.setup.tls {
+            None => drop(redis.args(["--port", &port])),
+            Some((certificate, key)) => {
+                let (beside, own) = ("server.pem", "server.key");
+                for (name, pem) in [(beside, certificate), (own, key)] {
+                    std::fs::write(self.place.path().join(name), pem).expect("it takes files");
+                }
+                redis.args(["--port", "0", "--tls-port", &port, "--tls-auth-clients", "no"]);
+                redis.args(["--tls-cert-file", beside, "--tls-key-file", own]);
+                redis.args(["--tls-ca-cert-file", beside]);
+            }
+        }
+        redis.args(["--bind", "127.0.0.1", "--save", ""]);
         redis.args(["--appendonly", if self.setup.append_only { "yes" } else { "no" }]);
         redis.args(["--appendfsync", "always", "--dir"]).arg(self.place.path());
         redis.args(["--cluster-enabled", if self.setup.cluster { "yes" } else { "no" }]);
@@ -117,7 +132,8 @@ impl Server {
     /// Its address, as clients write it.
     #[must_use]
     pub fn address(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.port)
+        let scheme = if self.setup.tls.is_some() { "rediss" } else { "redis" };
+        format!("{scheme}://127.0.0.1:{}", self.port)
     }
 
     /// Where it listens.

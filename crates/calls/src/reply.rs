@@ -1,5 +1,6 @@
 //! What the room answers.
 
+use handoff_types::Code;
 use thiserror::Error;
 
 use crate::{CallId, ChannelName, ClientId, IdempotencyKey};
@@ -100,4 +101,19 @@ pub enum Refusal {
     /// A value that cannot be.
     #[error("{0}")]
     Invalid(&'static str),
+}
+
+impl Refusal {
+    /// Its stable code.
+    #[must_use]
+    pub const fn code(&self) -> Code {
+        match self {
+            Self::NoCall(_) | Self::NotDead(_) | Self::NoChannel(_) => Code::CallNotFound,
+            Self::IdReused(_) => Code::CallReused,
+            Self::KeyReused(_) => Code::KeyReused,
+            Self::Full { .. } => Code::CallsFull,
+            Self::TooLarge { .. } => Code::RequestTooLarge,
+            Self::NoClient(_) | Self::NotYours(_) | Self::Invalid(_) => Code::CallsInvalid,
+        }
+    }
 }

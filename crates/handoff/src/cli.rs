@@ -14,7 +14,7 @@ use clap::{ArgGroup, Args, Parser, Subcommand};
 
 use crate::duration;
 
-pub(crate) use calls::{CallArgs, CallsVerb, DeadCallVerb, WorkerArgs};
+pub(crate) use calls::{CallArgs, CallsArgs, CallsVerb, DeadCallVerb, Through, WorkerArgs};
 pub(crate) use exchange::{
     CompanyVerb, DatabaseVerb, DeviceVerb, ExchangeVerb, PlaceArg, Rate, RouteVerb, SimulateArgs,
     SubsystemVerb,
@@ -119,8 +119,7 @@ pub(crate) enum Noun {
     /// Serve channels with a command
     Worker(WorkerArgs),
     /// Calls: list, show, cancel, dead letters, channels
-    #[command(subcommand)]
-    Calls(CallsVerb),
+    Calls(CallsArgs),
     /// Tokens that open a server
     #[command(subcommand)]
     Token(TokenVerb),

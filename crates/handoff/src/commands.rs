@@ -18,6 +18,7 @@ mod produce;
 mod read;
 mod serve;
 mod stopping;
+mod through;
 mod token;
 mod topic;
 mod version;
@@ -73,7 +74,7 @@ pub(crate) fn run(
         Noun::Exchange(verb) => wait(exchange::run(context, verb)),
         Noun::Call(args) => wait(call::run(context, args)),
         Noun::Worker(args) => wait(worker::run(context, args)),
-        Noun::Calls(verb) => wait(calls::run(context, verb)),
+        Noun::Calls(args) => wait(calls::run(context, args)),
         Noun::Token(verb) => token::run(context, verb),
         Noun::Audit(args) => wait(audit::run(context, args)),
         Noun::Config(verb) => config::run(context, verb),

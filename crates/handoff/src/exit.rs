@@ -147,6 +147,8 @@ fn of_client(error: &ClientError) -> Exit {
         | ClientError::Lost { .. }
         | ClientError::Timeout { .. } => Exit::Unavailable,
         ClientError::BadUrl { .. } | ClientError::Invalid(_) => Exit::Usage,
+        ClientError::Redis(trouble) if trouble.may_pass() => Exit::Unavailable,
+        ClientError::Redis(_) => Exit::Refused,
         _ => Exit::Failed,
     }
 }

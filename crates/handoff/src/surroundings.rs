@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use handoff_sdk::calls::Redis;
 use handoff_sdk::{Client, Options};
 
 use crate::cli::{DEFAULT_URL, Global};
@@ -78,11 +79,33 @@ impl Surroundings {
         if let Some(token) = self.token(global)? {
             options = options.token(token);
         }
-        let ca = global.ca_file.clone().or(self.variable("HANDOFF_CA_FILE").map(PathBuf::from));
-        if let Some(ca) = ca {
+        if let Some(ca) = self.ca_file(global) {
             options = options.ca_file(ca);
         }
         Ok(Client::new(options)?)
+    }
+
+    /// The Redis that a flag names, or a variable if no flag names a server; none: there is a server.
+    pub(crate) fn redis(
+        &self,
+        flag: Option<&str>,
+        global: &Global,
+    ) -> Result<Option<Redis>, Failure> {
+        let url = match flag {
+            Some(url) => Some(url.to_owned()),
+            None if global.url.is_some() => None,
+            None => self.text("HANDOFF_REDIS_URL")?,
+        };
+        let Some(url) = url else { return Ok(None) };
+        let redis = Redis::new(url)?;
+        Ok(Some(match self.ca_file(global) {
+            Some(ca) => redis.ca_file(ca),
+            None => redis,
+        }))
+    }
+
+    fn ca_file(&self, global: &Global) -> Option<PathBuf> {
+        global.ca_file.clone().or(self.variable("HANDOFF_CA_FILE").map(PathBuf::from))
     }
 
     fn token(&self, global: &Global) -> Result<Option<String>, Failure> {
@@ -128,6 +151,27 @@ mod tests {
         let variables = variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
         let surroundings = Surroundings { variables, program: "handoff".to_owned() };
         surroundings.token(&cli.global).unwrap()
+    }
+
+    #[test]
+    fn a_redis_is_that_of_the_flag_or_of_the_variable_unless_a_server_is_named() {
+        let redis = |arguments: &[&str], flag: Option<&str>, variable: &str| {
+            let cli = Cli::parse_from(["handoff"].iter().chain(arguments).chain(&["version"]));
+            let variables = vec![("HANDOFF_REDIS_URL".into(), variable.into())];
+            let surroundings = Surroundings { variables, program: "handoff".to_owned() };
+            surroundings.redis(flag, &cli.global).map(|redis| format!("{redis:?}"))
+        };
+        let flag = Some("redis://me:secret@of-flag/1");
+        let variable = "redis://of-env";
+        assert_eq!(redis(&[], flag, variable).unwrap(), "Some(Redis(redis://of-flag:6379/1))");
+        assert_eq!(redis(&[], None, variable).unwrap(), "Some(Redis(redis://of-env:6379/0))");
+        assert_eq!(redis(&["--url", "http://here"], None, variable).unwrap(), "None");
+        assert_eq!(redis(&[], None, "").unwrap(), "None", "an empty variable is none");
+        let wrong = redis(&[], Some("redis://me:secret@there:x"), "").unwrap_err().to_string();
+        assert!(
+            wrong.contains("redis://user:password@host") && !wrong.contains("secret"),
+            "{wrong}"
+        );
     }
 
     #[test]

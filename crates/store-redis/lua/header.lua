@@ -67,12 +67,13 @@ end
 
 -- A time of ours has six decimals and is exact. A stock peer's may be wrong by almost a second, so that
 -- only the key itself counts.
-local function is_alive(node)
-  local heard = redis.call('GET', alive_key(node))
+local function is_recent(heard)
   if not heard then return false end
   if not string.match(heard, '^%d+%.%d%d%d%d%d%d$') then return true end
   return micros(heard) + CLIENT_TIMEOUT > t
 end
+
+local function is_alive(node) return is_recent(redis.call('GET', alive_key(node))) end
 
 -- Somebody serves a channel, or nobody does. The others are not slowed by those: they are looked at now
 -- and then.
@@ -91,9 +92,8 @@ local function hear(node)
   if redis.call('HDEL', node_key(node, 'info'), 'x_silent') == 1 then
     for _, channel in ipairs(redis.call('SMEMBERS', node_key(node, 'channels'))) do served(channel) end
   end
-  if not is_alive(node) then return end
   local heard = redis.call('GET', alive_key(node))
-  if t - micros(heard) <= CLIENT_TIMEOUT / 4 then return end
+  if not is_recent(heard) or t - micros(heard) < CLIENT_TIMEOUT / 4 then return end
   redis.call('SET', alive_key(node), text(t), 'PX', math.ceil(CLIENT_TIMEOUT / 1000))
 end
 
@@ -118,8 +118,7 @@ local function put_in(node, what, id, from)
   redis.call('EXPIRE', there, CLIENT_KEPT)
 end
 
--- Which bytes a node understands: 'seed', 'early' or 'swapped'; see layout.rs.
-local function layout_of(node)
+local function read_layout(node)
   local who = redis.call('HMGET', node_key(node, 'info'), 'client', 'client_version')
   if who[1] ~= 'NodeJS' then return 'seed' end
   local major, minor = string.match(who[2] or '', '^(%d+)%.(%d+)')
@@ -127,6 +126,13 @@ local function layout_of(node)
   major, minor = tonumber(major), tonumber(minor)
   if major < 1 or (major == 1 and minor < 1) then return 'early' end
   return 'swapped'
+end
+
+-- Which bytes a node understands: 'seed', 'early' or 'swapped'; see layout.rs. Looked up once in a script.
+local layouts = {}
+local function layout_of(node)
+  if not layouts[node] then layouts[node] = read_layout(node) end
+  return layouts[node]
 end
 
 local function publish(kind, node, message)
@@ -142,7 +148,8 @@ local function tell_offer(id, node)
   if layout == 'seed' then
     if call[8] ~= 'EXECUTING' then attempt = attempt + 1 end
     local lease = redis.call('HGET', settings_key(channel), 'lease') or LEASE
-    local facts = { call[4] or '0', attempt, call[6] or '0', string.format('%d', lease), call[7] or '' }
+    local facts = { call[4] or '0', attempt, call[6] or '0', string.format('%d', lease), string.format('%d', t),
+      call[7] or '' }
     publish('x', node, 'b' .. id .. table.concat(facts, ' '))
   end
   if layout == 'swapped' then

@@ -62,16 +62,18 @@ if caller ~= NOBODY then
   count(caller, 'out_pending_requests', 1)
   publish('c', caller, id)
 end
-set_due(id, last_moment(id))
 
 local became
 if redis.call('EXISTS', queue_key(channel)) == 1 then
+  set_due(id, last_moment(id))
   local _, here = choose(channel)
   enqueue(id, channel, redis.call('HGET', call_key(id), 'x_seq'), here)
   became = here and 'full' or 'nobody'
   if here then drain(channel, 2) end
 else
   became = offer(id)
+  -- Whatever was offered is due by when it must be accepted.
+  if became ~= 'offered' then set_due(id, last_moment(id)) end
 end
 if became == 'nobody' and (needs_consumer or settings[2] == 'fail') then
   dequeue(id, channel)

@@ -9,6 +9,7 @@
 //! A step is confirmed by its event through the listener and by nothing else, because that is what
 //! proves the way there and back. What is not confirmed is sent again, under the same id.
 
+use std::any::Any;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -24,12 +25,13 @@ use handoff_types::{Span, Wall};
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::address::Address;
 use crate::link::{Link, refuse_cluster};
 use crate::options::Options;
-use crate::session::{Order, Session};
+use crate::session::{Asking, Order, Parts, Session, Settle};
+use crate::tally::Tally;
 use crate::trouble::Trouble;
 
 /// Orders that wait for the session.
@@ -101,6 +103,8 @@ pub struct Job {
     pub fence: u64,
     /// When the time of the whole call is over, on Redis' clock; not known of a stock peer's.
     pub deadline: Option<Wall>,
+    /// The same on this machine's.
+    pub over_at: Option<Instant>,
     /// Where it stands in somebody's trace.
     pub trace: Option<TraceParent>,
     pub(crate) wanted: watch::Receiver<bool>,
@@ -159,9 +163,37 @@ pub enum NoAnswer {
     /// The server refuses in a way that does not pass by itself.
     #[error(transparent)]
     Trouble(#[from] Trouble),
+    /// Its time is over, and Redis has not said what became of it.
+    #[error("Redis has not said what became of call {call}")]
+    Unanswered {
+        /// Which.
+        call: CallId,
+        /// It was sent, and may have been carried out.
+        sent: bool,
+    },
     /// The client was stopped before the call ended.
     #[error("the client was stopped before the call ended")]
     Stopped,
+}
+
+/// A call under way.
+#[derive(Debug)]
+pub struct Called {
+    /// What it is called.
+    pub call: CallId,
+    /// Told once Redis is known to have it; gone if it ended without that.
+    pub registered: oneshot::Receiver<()>,
+    /// Its end; gone if the client was stopped before.
+    pub ended: oneshot::Receiver<Result<Answer, NoAnswer>>,
+}
+
+/// The connections of a client.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Connections {
+    /// How often it was connected and registered.
+    pub made: u64,
+    /// Why it is not, now.
+    pub trouble: Option<Trouble>,
 }
 
 /// A client. Clones are the same one. When the last is gone, so are its connections.
@@ -177,7 +209,8 @@ pub struct Client {
 struct Shared {
     task: std::sync::Mutex<Option<JoinHandle<()>>>,
     dice: crate::dice::Dice,
-    connections: watch::Receiver<u64>,
+    connections: watch::Receiver<Connections>,
+    tally: Arc<Tally>,
 }
 
 impl Drop for Shared {
@@ -209,15 +242,23 @@ impl Client {
         refuse_cluster(&address, &link.publisher).await?;
         tracing::info!(place = %address, client = %id, "calls on Redis; this is for a single node");
         let (orders, taken) = mpsc::channel(ORDERS_MAX);
-        let (counted, connections) = watch::channel(0);
-        let dice = room.dice.clone();
-        let session =
-            Session::new(id, address, Arc::clone(&options), room, services, taken, counted);
+        let (counted, connections) = watch::channel(Connections::default());
+        let (dice, tally) = (room.dice.clone(), Arc::<Tally>::default());
+        let session = Session::new(Parts {
+            me: id,
+            address,
+            options: Arc::clone(&options),
+            room,
+            services,
+            orders: taken,
+            connections: counted,
+            tally: Arc::clone(&tally),
+        });
         let (ready, is_ready) = oneshot::channel();
         let task = tokio::spawn(session.run(link, ready));
         let task = std::sync::Mutex::new(Some(task));
-        let client =
-            Self { id, options, orders, shared: Arc::new(Shared { task, dice, connections }) };
+        let shared = Arc::new(Shared { task, dice, connections, tally });
+        let client = Self { id, options, orders, shared };
         match is_ready.await {
             Ok(Ok(())) => Ok(client),
             Ok(Err(trouble)) => Err(trouble),
@@ -237,7 +278,31 @@ impl Client {
     /// How often it was connected and registered.
     #[must_use]
     pub fn connections(&self) -> u64 {
-        *self.shared.connections.borrow()
+        self.shared.connections.borrow().made
+    }
+
+    /// Its connections, now and from now on.
+    #[must_use]
+    pub fn watch(&self) -> watch::Receiver<Connections> {
+        self.shared.connections.clone()
+    }
+
+    /// How many results of its handlers were stored.
+    #[must_use]
+    pub fn stored(&self) -> u64 {
+        self.shared.tally.stored()
+    }
+
+    /// How many came too late: the call was over, or given to somebody else.
+    #[must_use]
+    pub fn late(&self) -> u64 {
+        self.shared.tally.late()
+    }
+
+    /// How many calls of others it has, offered or begun, whose results are not stored.
+    #[must_use]
+    pub fn unfinished(&self) -> usize {
+        self.shared.tally.unfinished()
     }
 
     /// Calls, and waits for the end through whatever happens to connections.
@@ -248,7 +313,24 @@ impl Client {
     /// # Cancel safety
     /// Dropped, the call goes on without anybody who waits for it.
     pub async fn call(&self, request: Request) -> Result<Answer, NoAnswer> {
-        let (answer, answered) = oneshot::channel();
+        let called = self.start(request, ()).await?;
+        called.ended.await.map_err(|_| NoAnswer::Stopped)?
+    }
+
+    /// Calls, and gives what tells of the end. `kept` is dropped when that is told.
+    ///
+    /// # Errors
+    /// [`NoAnswer::Stopped`], if it was not made.
+    ///
+    /// # Cancel safety
+    /// Dropped, the call was not made.
+    pub async fn start(
+        &self,
+        request: Request,
+        kept: impl Any + Send + Sync,
+    ) -> Result<Called, NoAnswer> {
+        let (answer, ended) = oneshot::channel();
+        let (confirm, registered) = oneshot::channel();
         let id = request.id.unwrap_or_else(|| CallId::of_chance(self.shared.dice.roll().0));
         let Request {
             channel, params, key, timeout, queue_timeout, only_with_consumer, trace, ..
@@ -264,12 +346,14 @@ impl Client {
             only_with_consumer,
             trace,
         };
-        let order = Order::Call(Box::new(new), answer);
-        self.orders.send(order).await.map_err(|_| NoAnswer::Stopped)?;
-        answered.await.map_err(|_| NoAnswer::Stopped)?
+        let (confirm, answer) = (Some(confirm), Some(answer));
+        let asking = Box::new(Asking { new, confirm, answer, kept: Some(Box::new(kept)) });
+        self.orders.send(Order::Call(asking)).await.map_err(|_| NoAnswer::Stopped)?;
+        Ok(Called { call: id, registered, ended })
     }
 
-    /// A call is wanted no more: it ends, and whoever runs it is told.
+    /// A call is wanted no more: it ends, and whoever runs it is told. One of its own that Redis does
+    /// not have yet is cancelled as soon as Redis has it.
     ///
     /// # Errors
     /// [`Trouble`], when Redis did not answer; it may be cancelled all the same.
@@ -287,9 +371,19 @@ impl Client {
     /// and what it asked is settled, for `patience` at most. Then it closes its connections. Says
     /// whether everything was settled.
     pub async fn stop(self, patience: Duration) -> bool {
+        self.end(Settle::Everything, patience).await
+    }
+
+    /// The same without waiting for the ends of what it asked: that Redis has it is enough. Whoever
+    /// waits for one is told [`NoAnswer::Stopped`].
+    pub async fn close(self, patience: Duration) -> bool {
+        self.end(Settle::AllButAnswers, patience).await
+    }
+
+    async fn end(self, what: Settle, patience: Duration) -> bool {
         let (done, is_done) = oneshot::channel();
         let settled = async {
-            self.orders.send(Order::Stop(done)).await.ok()?;
+            self.orders.send(Order::Stop(what, done)).await.ok()?;
             is_done.await.ok()
         };
         let settled = timeout(patience, settled).await.ok().flatten().is_some();

@@ -1,6 +1,5 @@
-//! The room without a session: every step is asked, and what clients are told is collected. For
-//! whoever looks after calls (`list`, `show`, `cancel`, dead letters), and for the suite that every
-//! transport passes.
+//! The room without a session: every step is asked, and what clients are told is collected. For the
+//! suite that every transport passes.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,9 +10,9 @@ use handoff_types::{Outcome, Span, Steady};
 
 use crate::address::Address;
 use crate::ears::{Ears, Heard};
+use crate::inspector::Inspector;
 use crate::layout::NOBODY;
 use crate::line::Line;
-use crate::link::refuse_cluster;
 use crate::listener::Listener;
 use crate::options::Options;
 use crate::room::Room;
@@ -50,19 +49,16 @@ impl Direct {
     ///
     /// # Errors
     /// [`Trouble`], when the server cannot be used.
-    pub async fn open(address: &str, options: Options) -> Result<Self, Trouble> {
-        let address: Address = address.parse().map_err(|error: crate::BadAddress| {
+    pub async fn open(text: &str, options: Options) -> Result<Self, Trouble> {
+        let address: Address = text.parse().map_err(|error: crate::BadAddress| {
             Trouble::Refused { place: "calls.redis_url".to_owned(), why: error.to_string() }
         })?;
         let options = options.with_tls(&address)?;
-        let room = options.room(&address)?;
         let (tls, patience) = (options.tls.as_ref(), options.connect_timeout);
         let socket = Socket::open(&address, tls, "handoff-direct-listener", patience).await?;
         let every = ["origami.*".to_owned()];
         let listener = Listener::open(&address, socket, "PSUBSCRIBE", &every, patience).await?;
-        let socket = Socket::open(&address, tls, "handoff-direct", patience).await?;
-        let line = Line::new(address.clone(), socket);
-        refuse_cluster(&address, &line).await?;
+        let Inspector { room, line } = Inspector::open(text, options).await?;
         let listener = tokio::sync::Mutex::new(listener);
         Ok(Self { room, line, listener, told: Mutex::default() })
     }
@@ -80,7 +76,7 @@ impl Direct {
     /// # Errors
     /// [`Trouble`]
     pub async fn dead(&self, channel: &ChannelName, most: usize) -> Result<Vec<CallId>, Trouble> {
-        self.room.dead(&self.line, channel, most).await
+        self.room.dead(&self.line, channel, 0, most).await
     }
 
     /// Takes a step.

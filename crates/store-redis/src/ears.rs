@@ -4,10 +4,10 @@
 //! `origami.x` + its id:
 //!
 //! ```text
-//!  x  b request fence attempt deadline lease trace    before b: what an offer's bytes have no place for
-//!  x  e request executor outcome                      before e: who ran it, and how exactly it ended
-//!  x  g request fence 1|0                             before g: whether the result was taken
-//!  x  k request fence                                 alone: the call is wanted no more
+//!  x  b request fence attempt deadline lease now trace  before b: what an offer's bytes have no place for
+//!  x  e request executor outcome                        before e: who ran it, and how exactly it ended
+//!  x  g request fence 1|0                               before g: whether the result was taken
+//!  x  k request fence                                   alone: the call is wanted no more
 //! ```
 //!
 //! An event of a stock peer's script comes without it.
@@ -40,7 +40,16 @@ pub(crate) struct Facts {
     pub(crate) attempt: u16,
     pub(crate) deadline: Option<Steady>,
     pub(crate) lease: Span,
+    /// What time it was for Redis.
+    pub(crate) now: Steady,
     pub(crate) trace: Option<TraceParent>,
+}
+
+impl Facts {
+    /// How much was left of the time of the whole call; none if nobody said.
+    pub(crate) fn time_left(&self) -> Option<Span> {
+        self.deadline.map(|deadline| Span(deadline.0.saturating_sub(self.now.0)))
+    }
 }
 
 /// A line of ours.
@@ -119,10 +128,10 @@ impl Ears {
                 let mut number = || words.next()?.parse::<u64>().ok();
                 let (fence, attempt) = (number()?, u16::try_from(number()?).ok()?);
                 let deadline = number().filter(|deadline| *deadline > 0).map(Steady);
-                let lease = Span(number()?);
+                let (lease, now) = (Span(number()?), Steady(number()?));
                 let trace = words.next().and_then(|trace| trace.parse().ok());
                 self.line =
-                    Some(Line::Offer(call, Facts { fence, attempt, deadline, lease, trace }));
+                    Some(Line::Offer(call, Facts { fence, attempt, deadline, lease, now, trace }));
             }
             "e" => {
                 let (executor, outcome) = rest.split_at_checked(ID_BYTES)?;
@@ -166,7 +175,11 @@ mod tests {
     fn an_offer_has_what_the_line_before_it_says_and_nothing_without_one() {
         let mut ears = Ears::default();
         assert_eq!(
-            hear(&mut ears, "x", &format!("b{CALL}3 2 1700000000000000 30000000 00-ab")),
+            hear(
+                &mut ears,
+                "x",
+                &format!("b{CALL}3 2 1700000000000000 30000000 1699999999000000 00-ab")
+            ),
             None
         );
         let offer = format!("{CALL}{ME}{{}}");
@@ -176,6 +189,7 @@ mod tests {
             panic!("no offer with facts");
         };
         assert_eq!((facts.fence, facts.attempt, facts.lease.0), (3, 2, 30_000_000));
+        assert_eq!(facts.time_left().unwrap().0, 1_000_000);
         assert_eq!(facts.trace.unwrap().as_str(), "00-ab");
         let again = hear(&mut ears, "b", CALL);
         assert!(matches!(again, Some(Heard::Offered { facts: None, work: None, .. })), "{again:?}");

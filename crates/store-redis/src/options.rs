@@ -34,6 +34,8 @@ pub struct Options {
     pub connect_timeout: Duration,
     /// `calls.confirm_timeout_ms`: how long a step may stay unconfirmed before it is taken again.
     pub confirm_timeout: Duration,
+    /// How long a server that is not there is left alone, at first and at most.
+    pub retry: (Duration, Duration),
     /// `calls.outstanding_max`: calls that a client waits for at once.
     pub outstanding_max: usize,
     /// Whether a client guards while nobody else does.
@@ -52,6 +54,7 @@ impl Default for Options {
             ping_timeout: Duration::from_secs(1),
             connect_timeout: Duration::from_secs(2),
             confirm_timeout: Duration::from_secs(2),
+            retry: (Duration::from_millis(50), Duration::from_secs(1)),
             outstanding_max: 100_000,
             guards: true,
         }

@@ -61,11 +61,7 @@ impl Record {
 
     /// Microseconds of a time in seconds, as any peer writes it.
     fn micros(&self, field: &str) -> Option<u64> {
-        let text = self.text(field);
-        let (whole, part) = text.split_once('.').unwrap_or((text, ""));
-        let part: String = part.chars().chain("000000".chars()).take(6).collect();
-        let whole: u64 = whole.parse().ok()?;
-        Some(whole.saturating_mul(1_000_000).saturating_add(part.parse().ok()?))
+        micros(self.text(field))
     }
 
     fn wall(&self, field: &str) -> Option<Wall> {
@@ -209,6 +205,14 @@ impl Record {
         history.sort_by_key(|event| event.at);
         history
     }
+}
+
+/// Microseconds of a time in seconds, as any peer writes it.
+pub(crate) fn micros(text: &str) -> Option<u64> {
+    let (whole, part) = text.split_once('.').unwrap_or((text, ""));
+    let part: String = part.chars().chain("000000".chars()).take(6).collect();
+    let whole: u64 = whole.parse().ok()?;
+    Some(whole.saturating_mul(1_000_000).saturating_add(part.parse().ok()?))
 }
 
 fn wall(micros: u64) -> Wall {

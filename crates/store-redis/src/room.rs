@@ -132,7 +132,7 @@ impl Room {
             Ask::Purge { channel, only } => {
                 let ids = match only {
                     Some(only) => vec![*only],
-                    None => self.dead(line, channel, PURGED_AT_ONCE).await?,
+                    None => self.dead(line, channel, 0, PURGED_AT_ONCE).await?,
                 };
                 let many = ids.len();
                 match self.decided(line, &ids, None, ask).await? {
@@ -386,7 +386,7 @@ impl Room {
         if most == 0 {
             return Ok(());
         }
-        for id in self.dead(line, channel, most).await? {
+        for id in self.dead(line, channel, 0, most).await? {
             let purge = Ask::Purge { channel: channel.clone(), only: Some(id) };
             let scene = Scene::load(line, self.clock, &self.rules, &[id]).await?;
             let decision = self.decision(&scene.state, scene.now, &purge);
@@ -422,16 +422,17 @@ impl Room {
         Ok(value.text().and_then(|fence| fence.parse().ok()).unwrap_or(0))
     }
 
-    /// Dead letters of a channel, the oldest first.
+    /// Dead letters of a channel, the oldest first, behind so many of them and at most so many.
     pub(crate) async fn dead(
         &self,
         line: &Line,
         channel: &ChannelName,
+        behind: u64,
         most: usize,
     ) -> Result<Vec<CallId>, Trouble> {
         let lane = format!("origami:x:dead:{channel}");
-        let last = most.saturating_sub(1).to_string();
-        let value = self.must(line, &words(&["ZRANGE", &lane, "0", &last])).await?;
+        let last = behind.saturating_add(most as u64).saturating_sub(1).to_string();
+        let value = self.must(line, &words(&["ZRANGE", &lane, &behind.to_string(), &last])).await?;
         Ok(value.array().iter().filter_map(|id| id.text()?.parse().ok()).collect())
     }
 

@@ -13,23 +13,22 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use handoff_calls::{Ask, CallId, ClientId, NewCall, Refusal, Reply};
+use handoff_calls::{Ask, CallId, ClientId, Refusal, Reply};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use self::asked::Asked;
+pub(crate) use self::asked::Asking;
 use self::running::{Finished, Held};
 use crate::address::Address;
-use crate::client::{Answer, NoAnswer, Service};
+use crate::client::{Connections, NoAnswer, Service};
 use crate::ears::{Ears, Heard};
 use crate::link::Link;
 use crate::options::Options;
 use crate::room::Room;
+use crate::tally::Tally;
 use crate::trouble::Trouble;
-
-/// How long a server that is not there is left alone, at first and at most.
-const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 
 /// Results that wait to be sent.
 const FINISHED_MAX: usize = 1024;
@@ -43,9 +42,29 @@ const GUARD: Duration = Duration::from_millis(250);
 /// What is asked of a session.
 #[derive(Debug)]
 pub(crate) enum Order {
-    Call(Box<NewCall>, oneshot::Sender<Result<Answer, NoAnswer>>),
+    Call(Box<Asking>),
     Cancel(CallId, oneshot::Sender<Result<(), Trouble>>),
-    Stop(oneshot::Sender<()>),
+    Stop(Settle, oneshot::Sender<()>),
+}
+
+/// What is waited for before a client ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Settle {
+    Everything,
+    /// That Redis has what was asked is enough.
+    AllButAnswers,
+}
+
+/// What a session is made of.
+pub(crate) struct Parts {
+    pub(crate) me: ClientId,
+    pub(crate) address: Address,
+    pub(crate) options: Arc<Options>,
+    pub(crate) room: Room,
+    pub(crate) services: Vec<Service>,
+    pub(crate) orders: mpsc::Receiver<Order>,
+    pub(crate) connections: watch::Sender<Connections>,
+    pub(crate) tally: Arc<Tally>,
 }
 
 /// A step that is under way, and what Redis said to it.
@@ -64,7 +83,8 @@ pub(crate) struct Session {
     room: Room,
     services: Vec<Service>,
     orders: mpsc::Receiver<Order>,
-    counted: watch::Sender<u64>,
+    connections: watch::Sender<Connections>,
+    tally: Arc<Tally>,
     asked: HashMap<CallId, Asked>,
     held: HashMap<CallId, Held>,
     finish: mpsc::Sender<Finished>,
@@ -74,6 +94,7 @@ pub(crate) struct Session {
 
 /// Somebody waits until everything is settled.
 struct Stopping {
+    what: Settle,
     told: oneshot::Sender<()>,
     /// Redis offers nothing any more.
     heard: bool,
@@ -100,15 +121,8 @@ impl Way {
 }
 
 impl Session {
-    pub(crate) fn new(
-        me: ClientId,
-        address: Address,
-        options: Arc<Options>,
-        room: Room,
-        services: Vec<Service>,
-        orders: mpsc::Receiver<Order>,
-        counted: watch::Sender<u64>,
-    ) -> Self {
+    pub(crate) fn new(parts: Parts) -> Self {
+        let Parts { me, address, options, room, services, orders, connections, tally } = parts;
         let (finish, finished) = mpsc::channel(FINISHED_MAX);
         let (asked, held) = (HashMap::new(), HashMap::new());
         Self {
@@ -118,7 +132,8 @@ impl Session {
             room,
             services,
             orders,
-            counted,
+            connections,
+            tally,
             asked,
             held,
             finish,
@@ -130,11 +145,15 @@ impl Session {
     /// Serves until it is stopped. `ready` is told once the client is registered, or why it cannot be.
     pub(crate) async fn run(mut self, first: Link, ready: oneshot::Sender<Result<(), Trouble>>) {
         let (mut next, mut ready) = (Some(first), Some(ready));
-        let mut pause = RETRY.0;
+        let (shortest, longest) = self.options.retry;
+        let mut pause = shortest;
         loop {
             let opened = match next.take() {
                 Some(link) => Ok(link),
-                None => self.open().await,
+                None => {
+                    let opening = self.opening();
+                    self.meanwhile(opening).await
+                }
             };
             let trouble = match opened {
                 Err(trouble) => trouble,
@@ -144,7 +163,7 @@ impl Session {
                         trouble
                     }
                     Ok(()) => {
-                        pause = RETRY.0;
+                        pause = shortest;
                         if let Some(ready) = ready.take() {
                             // Whoever asked may have gone.
                             drop(ready.send(Ok(())));
@@ -165,14 +184,55 @@ impl Session {
                 error = &trouble as &dyn std::error::Error,
                 "connecting to Redis again"
             );
-            sleep(pause).await;
-            pause = RETRY.1.min(pause * 2);
+            let trouble = Some(trouble);
+            self.connections.send_if_modified(|now| {
+                let news = now.trouble != trouble;
+                now.trouble = trouble;
+                news
+            });
+            self.meanwhile(sleep(pause)).await;
+            pause = longest.min(pause * 2);
         }
     }
 
-    async fn open(&self) -> Result<Link, Trouble> {
+    fn opening(&self) -> impl Future<Output = Result<Link, Trouble>> + use<> {
+        let (address, options, me) = (self.address.clone(), Arc::clone(&self.options), self.me);
         let channels = self.services.iter().map(|service| service.serves.channel.clone());
-        Link::open(&self.address, &self.options, self.me, channels).await
+        let channels: Vec<_> = channels.collect();
+        async move { Link::open(&address, &options, me, channels.into_iter()).await }
+    }
+
+    /// Waits for something while there is no connection. Calls are taken meanwhile, and given up when
+    /// their time is over.
+    async fn meanwhile<T>(&mut self, what: impl Future<Output = T>) -> T {
+        let mut what = std::pin::pin!(what);
+        let mut over_at = self.give_up(Instant::now());
+        loop {
+            let room = self.asked.len() < self.options.outstanding_max;
+            // An order is taken or not, and a moment that is waited for comes again.
+            tokio::select! {
+                biased;
+                came = &mut what => return came,
+                Some(order) = self.orders.recv(), if room => match order {
+                    Order::Call(asking) => {
+                        let over = self.take_in(*asking).and_then(|id| self.over_at(id));
+                        over_at = over.into_iter().fold(over_at, Instant::min);
+                    }
+                    Order::Cancel(call, done) => {
+                        let said = match self.cancel_asked(call) {
+                            true => Ok(()),
+                            false => Err(Trouble::unreachable(&self.address, "it is not there now")),
+                        };
+                        // Whoever asked may have gone.
+                        drop(done.send(said));
+                    }
+                    Order::Stop(what, told) => {
+                        self.stopping = Some(Stopping { what, told, heard: false });
+                    }
+                },
+                () = sleep_until(over_at) => over_at = self.give_up(Instant::now()),
+            }
+        }
     }
 
     async fn register(&self, link: &Link) -> Result<(), Trouble> {
@@ -200,7 +260,9 @@ impl Session {
             guard_at: now + self.options.ping_interval,
             look_at: now + FAR,
         };
-        self.counted.send_modify(|count| *count += 1);
+        self.connections.send_modify(|now| {
+            *now = Connections { made: now.made + 1, trouble: None };
+        });
         self.send_all_again(&mut way);
         let trouble = self.work(&mut way).await;
         // Whatever is under way is given up before anything new is opened.
@@ -214,6 +276,7 @@ impl Session {
             if self.is_settled(way) {
                 return None;
             }
+            self.tally.has(self.held.len());
             let wake = self.next_wake(way);
             let room = self.asked.len() < self.options.outstanding_max;
             // All of these may be dropped while they wait: nothing is taken before it is ready.
@@ -260,9 +323,14 @@ impl Session {
 
     /// Everything is settled, and whoever waits for that is told.
     fn is_settled(&mut self, way: &Way) -> bool {
-        let nothing_left = self.asked.is_empty() && self.held.is_empty() && way.steps.is_empty();
+        let nothing_left = self.held.is_empty() && way.steps.is_empty();
+        let settled = |what: Settle| match what {
+            Settle::Everything => self.asked.is_empty(),
+            Settle::AllButAnswers => self.asked.values().all(Asked::is_registered),
+        };
         match self.stopping.take() {
-            Some(stopping) if stopping.heard && nothing_left => {
+            Some(stopping) if stopping.heard && nothing_left && settled(stopping.what) => {
+                self.tally.has(0);
                 // Whoever asked may have lost patience.
                 stopping.told.send(()).unwrap_or_default();
                 true
@@ -276,7 +344,11 @@ impl Session {
 
     fn order(&mut self, way: &mut Way, order: Order) {
         match order {
-            Order::Call(new, answer) => self.call(way, *new, answer),
+            Order::Call(asking) => self.call(way, *asking),
+            Order::Cancel(call, done) if self.cancel_asked(call) => {
+                // Whoever asked may have gone.
+                drop(done.send(Ok(())));
+            }
             Order::Cancel(call, done) => {
                 let (room, line) = (self.room.clone(), way.link.publisher.clone());
                 way.steps.spawn(async move {
@@ -287,8 +359,8 @@ impl Session {
                     Done::Else(result)
                 });
             }
-            Order::Stop(told) => {
-                self.stopping = Some(Stopping { told, heard: false });
+            Order::Stop(what, told) => {
+                self.stopping = Some(Stopping { what, told, heard: false });
                 self.send_stop(way);
             }
         }
@@ -312,14 +384,14 @@ impl Session {
                     stopping.heard = true;
                 }
             }
-            Heard::Registered { call } => self.registered(call),
+            Heard::Registered { call } => self.registered(way, call),
             Heard::Ended { call, end } => self.ended(way, call, end),
             Heard::Acknowledged { call, end } => self.acknowledged(call, end),
             Heard::Offered { call, channel, work, facts } => {
                 self.offered(way, call, channel, work, facts);
             }
             Heard::Held { call, held, work } => self.is_held(way, call, held, work),
-            Heard::Taken { call, fence, .. } => self.taken(call, fence),
+            Heard::Taken { call, fence, taken } => self.taken(call, fence, taken),
             Heard::Cancelled { call, fence } => self.cancelled(call, fence),
         }
     }
@@ -400,7 +472,7 @@ impl Session {
         let asked: Vec<CallId> = self
             .asked
             .iter()
-            .filter(|(_, asked)| late(asked.confirm_by()))
+            .filter(|(_, asked)| late(asked.wake_at()))
             .map(|(call, _)| *call)
             .collect();
         asked.into_iter().for_each(|call| self.ask_again(way, call, now));
@@ -411,8 +483,8 @@ impl Session {
             .map(|(call, _)| *call)
             .collect();
         held.into_iter().for_each(|call| self.hold_again(way, call, now));
-        let confirms = self.asked.values().filter_map(Asked::confirm_by);
-        let next = confirms.chain(self.held.values().map(Held::wake_at)).min();
+        let asked = self.asked.values().filter_map(Asked::wake_at);
+        let next = asked.chain(self.held.values().map(Held::wake_at)).min();
         next.into_iter().for_each(|next| way.plan(next));
     }
 }

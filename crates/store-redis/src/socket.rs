@@ -51,6 +51,12 @@ impl Tls {
             .with_no_client_auth();
         Ok(Self(Arc::new(config)))
     }
+
+    /// Whom this configuration believes.
+    #[must_use]
+    pub fn of(config: Arc<ClientConfig>) -> Self {
+        Self(config)
+    }
 }
 
 /// Bytes there and back.

@@ -88,15 +88,26 @@ impl Trouble {
         match words.split(' ').next().unwrap_or_default() {
             "WRONGPASS" | "NOAUTH" => Self::NotLetIn { place, why },
             "NOPERM" => Self::NotAllowed { place, why },
+            // What a script may not has no code of its own.
+            "ERR" if words.contains("The user executing the script can't") => {
+                Self::NotAllowed { place, why }
+            }
             "READONLY" => Self::ReadOnly { place },
             "MOVED" | "ASK" | "CROSSSLOT" | "CLUSTERDOWN" => Self::Cluster { place },
             _ => Self::Refused { place, why },
         }
     }
 
-    /// Whether a further try may succeed without anybody doing something about it.
+    /// Whether a further try may succeed without anybody doing something about it. A server that is
+    /// read-only may be one that was replaced: its address leads to another by and by.
     #[must_use]
     pub const fn may_pass(&self) -> bool {
-        matches!(self, Self::Unreachable { .. } | Self::Broken { .. } | Self::Refused { .. })
+        match self {
+            Self::Unreachable { .. }
+            | Self::Broken { .. }
+            | Self::ReadOnly { .. }
+            | Self::Refused { .. } => true,
+            Self::NotLetIn { .. } | Self::NotAllowed { .. } | Self::Cluster { .. } => false,
+        }
     }
 }

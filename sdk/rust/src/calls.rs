@@ -16,20 +16,28 @@
 //!         ◀─ answer ─ │ session │ ◀─────▶ │ server │ ◀─────▶ │ session │ ◀─ result ──
 //!                     └─────────┘         └────────┘         └─────────┘
 //! ```
+//!
+//! The server is Handoff ([`Client::calls`](crate::Client::calls)), or a Redis that services share
+//! ([`Redis`]): callers, workers and handlers are the same.
 
 mod caller;
+mod carrier;
 mod driver;
 mod error;
 mod job;
 mod look;
 mod options;
+mod redis;
 mod session;
 mod socket;
 mod staff;
 mod worker;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
+use handoff_calls::{ChannelName, wire};
 use tokio::sync::{mpsc, oneshot, watch};
 
 pub use handoff_calls::{CallId, ClientId};
@@ -42,14 +50,16 @@ pub use look::{
     CallPage, CallQuery, CallView, ChannelSettings, ChannelView, DeadCalls, FailedView, Happened,
 };
 pub use options::{CallerOptions, WorkerOptions};
+pub use redis::{Books, Redis, Trouble};
 pub use worker::{Channel, Serving, Worker};
 
-use self::driver::{Driver, Order, Parts, Unwanted};
+use self::carrier::Carrier;
+use self::driver::{Driver, Parts, Unwanted};
 use self::options::SessionOptions;
 use self::session::{Me, Session};
-use self::staff::Staff;
-use crate::Error;
+use self::staff::{Run, Staff, Tally};
 use crate::client::Client;
+use crate::{Error, backoff};
 
 /// Orders that wait for the task of a session.
 const ORDERS: usize = 64;
@@ -73,12 +83,12 @@ impl<'a> Calls<'a> {
     /// # Cancel safety
     /// Dropped, there is no caller.
     pub async fn caller(&self, options: CallerOptions) -> Result<Caller, Error> {
-        Caller::open(self.client, options).await
+        Caller::open(Place::Server(self.client), options).await
     }
 
     /// A worker that serves nothing yet and is not started.
     pub fn worker(&self, options: WorkerOptions) -> Worker<'a> {
-        Worker::new(self.client, options)
+        Worker::new(Place::Server(self.client), options)
     }
 }
 
@@ -104,23 +114,51 @@ impl Links {
     }
 }
 
-/// A session that the server has greeted.
-struct Opened {
-    orders: mpsc::Sender<Order>,
-    unwanted: Arc<Unwanted>,
-    links: Links,
+/// Where callers and workers meet.
+#[derive(Clone, Copy, Debug)]
+enum Place<'a> {
+    Server(&'a Client),
+    Redis(&'a Redis),
 }
 
-/// Begins a session and waits for the server's greeting.
-async fn open(
-    client: &Client,
-    options: SessionOptions,
+/// What is served, by whom.
+#[derive(Default)]
+struct Serves {
+    channels: Vec<wire::Serves>,
+    handlers: BTreeMap<ChannelName, Run>,
+    /// How long a handler may go on after it was told to end.
+    grace: Duration,
+    tally: Arc<Tally>,
+}
+
+/// A session that was greeted.
+struct Opened {
+    carrier: Carrier,
+    links: Links,
     id: ClientId,
-    serves: Vec<handoff_calls::wire::Serves>,
-    staff: Staff,
-) -> Result<Opened, Error> {
+}
+
+impl Place<'_> {
+    /// Begins a session with so many calls under way at most, and waits for the greeting.
+    async fn open(
+        self,
+        options: SessionOptions,
+        calls_max: usize,
+        serves: Serves,
+    ) -> Result<Opened, Error> {
+        match self {
+            Self::Server(client) => open(client, options, serves).await,
+            Self::Redis(redis) => redis.open(options, calls_max, serves).await,
+        }
+    }
+}
+
+/// Begins a session over a WebSocket.
+async fn open(client: &Client, options: SessionOptions, serves: Serves) -> Result<Opened, Error> {
     let SessionOptions { name, pace, backoff, frame_bytes_max } = options;
-    let me = Me { client: id, name: name.into(), serves };
+    let Serves { channels, handlers, grace, tally } = serves;
+    let id = ClientId::of_chance(backoff::unique());
+    let me = Me { client: id, name: name.into(), serves: channels };
     let (orders, ordered) = mpsc::channel(ORDERS);
     let (link, links) = watch::channel(Link::Down { why: "no connection yet".to_owned() });
     let (ready, told) = oneshot::channel();
@@ -129,7 +167,7 @@ async fn open(
         inner: Arc::clone(&client.inner),
         frame_bytes_max,
         session: Session::new(me, pace, backoff),
-        staff,
+        staff: Staff::new(handlers, grace, tally),
         orders: ordered,
         unwanted: Arc::clone(&unwanted),
         link,
@@ -139,5 +177,5 @@ async fn open(
     let mut links = Links(links);
     told.await.unwrap_or_else(|_| Err(Error::Invalid("the session ended".to_owned())))?;
     links.0.mark_unchanged();
-    Ok(Opened { orders, unwanted, links })
+    Ok(Opened { carrier: Carrier::Session { orders, unwanted }, links, id })
 }

@@ -4,6 +4,7 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 
+use handoff_store_redis::Trouble;
 use serde::{Deserialize, Serialize};
 
 /// What lies below an error.
@@ -72,6 +73,15 @@ pub enum Error {
     /// A setting of the client, or an argument of a call, cannot be used. Nothing was sent.
     #[error("{0}")]
     Invalid(String),
+    /// A Redis that calls go through cannot be used, or refused. Its words say what to do.
+    #[error("{0}")]
+    Redis(Box<Trouble>),
+}
+
+impl From<Trouble> for Error {
+    fn from(trouble: Trouble) -> Self {
+        Self::Redis(Box::new(trouble))
+    }
 }
 
 impl Error {
@@ -83,6 +93,10 @@ impl Error {
             Self::Lost { .. } | Self::Protocol { .. } | Self::Timeout { sent: true, .. } => {
                 Outcome::Unknown
             }
+            Self::Redis(trouble) => match **trouble {
+                Trouble::Broken { .. } => Outcome::Unknown,
+                _ => Outcome::NotApplied,
+            },
             Self::Unreachable { .. }
             | Self::Timeout { sent: false, .. }
             | Self::BadUrl { .. }
@@ -98,6 +112,7 @@ impl Error {
         match self {
             Self::Problem(problem) => matches!(problem.status, 408 | 429 | 500..),
             Self::Unreachable { .. } | Self::Lost { .. } | Self::Timeout { .. } => true,
+            Self::Redis(trouble) => trouble.may_pass(),
             Self::Protocol { .. } | Self::BadUrl { .. } | Self::Invalid(_) => false,
         }
     }
@@ -141,7 +156,7 @@ impl Error {
                  speaks",
             ),
             Self::BadUrl { .. } => Some("write it like http://127.0.0.1:7070"),
-            Self::Invalid(_) => None,
+            Self::Invalid(_) | Self::Redis(_) => None,
         }
     }
 }

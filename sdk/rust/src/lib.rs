@@ -1,4 +1,5 @@
-//! The client library of Handoff: its HTTP API, calls over WebSocket, and the sevent protocol.
+//! The client library of Handoff: its HTTP API, calls over WebSocket or through Redis, and the sevent
+//! protocol.
 //!
 //! # Constraints
 //! * Everything is bounded: time of a connection and of a request, length of an answer, number of

@@ -29,12 +29,16 @@
 )]
 
 mod calling;
+mod command;
 mod cut;
+mod doors;
 mod foreign;
 mod guarding;
 mod killed;
+mod measured;
 mod mixed;
 mod orphans;
 mod port;
+mod sdk;
 
 use handoff_tests::storm::{Begun, answer, channel, client, echo, must, runtime};

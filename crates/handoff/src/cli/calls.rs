@@ -14,6 +14,7 @@ Examples:
   handoff call bill \"{}\" --timeout 5s --key order-4711
   handoff call bill \"7\" --no-wait
   handoff call bill \"7\" --json > answer.json
+  handoff call bill \"7\" --redis redis://127.0.0.1:6379/0
 
 The answer goes to stdout. The call survives every break of the connection: it is sent again under its
 own id and run as one. Ctrl-C cancels it.
@@ -43,6 +44,18 @@ pub(crate) struct CallArgs {
     /// Where it stands in a trace, a W3C traceparent
     #[arg(long, value_name = "TRACEPARENT")]
     pub(crate) traceparent: Option<String>,
+    #[command(flatten)]
+    pub(crate) through: Through,
+}
+
+/// What calls go through.
+#[derive(Debug, Args)]
+pub(crate) struct Through {
+    /// Go through a Redis that services share instead of a server, as in redis://user:password@host:6379/0;
+    /// rediss:// for TLS. With a password prefer the variable: others on this machine see what is typed
+    /// [env: HANDOFF_REDIS_URL]
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) redis: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -52,6 +65,7 @@ Examples:
   handoff worker bill void --exec ./bill.sh --concurrency 4 --time-limit 10s
   handoff worker shout --exec \"tr a-z A-Z\" --text --max 1
   handoff worker bill --lines ./bill-server --concurrency 2
+  handoff worker bill --exec ./bill.sh --redis redis://127.0.0.1:6379/0
 
 With --exec a shell runs the command for each call: its stdin is what the caller sent, JSON, and its
 stdout is the answer, JSON, or any text with --text. HANDOFF_CALL, _CHANNEL, _ATTEMPT, _FENCE, _CALLER,
@@ -94,6 +108,16 @@ pub(crate) struct WorkerArgs {
     /// A name, for people
     #[arg(long, value_name = "NAME", default_value = "handoff worker")]
     pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) through: Through,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CallsArgs {
+    #[command(subcommand)]
+    pub(crate) verb: CallsVerb,
+    #[command(flatten)]
+    pub(crate) through: Through,
 }
 
 #[derive(Debug, Subcommand)]
@@ -103,7 +127,8 @@ pub(crate) enum CallsVerb {
 Examples:
   handoff calls list
   handoff calls list --channel bill --open
-  handoff calls list --limit 10 --json")]
+  handoff calls list --limit 10 --json
+  handoff calls list --redis redis://127.0.0.1:6379/0")]
     List {
         /// Only those of this channel
         #[arg(long, value_name = "CHANNEL")]

@@ -1,37 +1,38 @@
 //! `handoff calls`
 
-use handoff_sdk::Client;
-use handoff_sdk::calls::{CallId, CallQuery, CallView, ChannelView};
+mod books;
+
+use handoff_sdk::calls::{CallId, CallQuery, CallView};
 use serde_json::json;
 
+use self::books::{Books, LARGE_PAGE};
 use super::Context;
-use crate::cli::{CallsVerb, DeadCallVerb};
+use super::through::Place;
+use crate::cli::{CallsArgs, CallsVerb, DeadCallVerb};
 use crate::exit::Failure;
 use crate::terminal::{Terminal, counted};
 
 /// How many are asked for at once.
 const PAGE: u32 = 200;
 
-/// The same for dead letters and channels, which have larger pages.
-const LARGE_PAGE: u32 = 1000;
-
 /// Does what the verb says.
-pub(super) async fn run(context: Context<'_>, verb: CallsVerb) -> Result<(), Failure> {
+pub(super) async fn run(context: Context<'_>, args: CallsArgs) -> Result<(), Failure> {
     let terminal = context.terminal;
-    let client = context.surroundings.client(context.global)?;
-    match verb {
+    let place = Place::of(context, &args.through)?;
+    let books = Books::of(&place).await?;
+    match args.verb {
         CallsVerb::List { channel, open, limit } => {
-            list(&client, terminal, channel, open, limit).await
+            list(&books, terminal, channel, open, limit).await
         }
-        CallsVerb::Show { id } => show(terminal, &client.calls().show(id).await?),
-        CallsVerb::Cancel { ids } => cancel(&client, terminal, &ids).await,
-        CallsVerb::Dead(verb) => dead(&client, terminal, verb).await,
-        CallsVerb::Channels => channels(&client, terminal).await,
+        CallsVerb::Show { id } => show(terminal, &books.show(id).await?),
+        CallsVerb::Cancel { ids } => cancel(&books, terminal, &ids).await,
+        CallsVerb::Dead(verb) => dead(&books, terminal, verb).await,
+        CallsVerb::Channels => channels(&books, terminal).await,
     }
 }
 
 async fn list(
-    client: &Client,
+    books: &Books<'_>,
     terminal: &Terminal,
     channel: Option<String>,
     open: bool,
@@ -48,7 +49,7 @@ async fn list(
     }
     loop {
         let page = u32::try_from(left).unwrap_or(PAGE).min(PAGE);
-        let page = client.calls().list(&query.clone().limit(page)).await?;
+        let page = books.list(&query.clone().limit(page)).await?;
         for call in &page.calls {
             let cells = [
                 call.id.clone(),
@@ -125,10 +126,10 @@ fn why(call: &CallView) -> String {
     format!("{}: {}{code}", error.name, error.message)
 }
 
-async fn cancel(client: &Client, terminal: &Terminal, ids: &[CallId]) -> Result<(), Failure> {
+async fn cancel(books: &Books<'_>, terminal: &Terminal, ids: &[CallId]) -> Result<(), Failure> {
     for id in ids {
         // Not `of_change`: one that is over stays as it is, so it may be repeated.
-        let call = client.calls().cancel(*id).await?;
+        let call = books.cancel(*id).await?;
         if terminal.json {
             terminal.print_json(&call)?;
         } else if call.outcome.as_deref() == Some("cancelled") {
@@ -141,10 +142,10 @@ async fn cancel(client: &Client, terminal: &Terminal, ids: &[CallId]) -> Result<
     Ok(())
 }
 
-async fn channels(client: &Client, terminal: &Terminal) -> Result<(), Failure> {
+async fn channels(books: &Books<'_>, terminal: &Terminal) -> Result<(), Failure> {
     let columns = &["channel", "workers", "waiting", "running", "dead", "attempts", "on lost"];
     let mut list = terminal.list(columns);
-    for channel in all_channels(client).await? {
+    for channel in books.channels().await? {
         let settings = &channel.settings;
         let cells = [
             channel.channel.clone(),
@@ -163,46 +164,32 @@ async fn channels(client: &Client, terminal: &Terminal) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Every channel, by its name.
-async fn all_channels(client: &Client) -> Result<Vec<ChannelView>, Failure> {
-    let mut all: Vec<ChannelView> = Vec::new();
-    loop {
-        let after = all.last().map(|channel| channel.channel.clone());
-        let page = client.calls().channels(after.as_deref(), Some(LARGE_PAGE)).await?;
-        let last = page.len() < LARGE_PAGE as usize;
-        all.extend(page);
-        if last {
-            return Ok(all);
-        }
-    }
-}
-
-async fn dead(client: &Client, terminal: &Terminal, verb: DeadCallVerb) -> Result<(), Failure> {
+async fn dead(books: &Books<'_>, terminal: &Terminal, verb: DeadCallVerb) -> Result<(), Failure> {
     match verb {
         DeadCallVerb::List { channel, limit } => {
             let channels = match channel {
                 Some(channel) => vec![channel],
                 None => {
-                    let all = all_channels(client).await?.into_iter();
+                    let all = books.channels().await?.into_iter();
                     all.filter(|one| one.dead > 0).map(|one| one.channel).collect()
                 }
             };
-            list_dead(client, terminal, &channels, limit).await
+            list_dead(books, terminal, &channels, limit).await
         }
-        DeadCallVerb::Show { id } => show(terminal, &client.calls().show(id).await?),
+        DeadCallVerb::Show { id } => show(terminal, &books.show(id).await?),
         DeadCallVerb::Requeue { ids, channel } => {
             let ids = match channel {
-                Some(channel) => dead_ids(client, &channel).await?,
+                Some(channel) => dead_ids(books, &channel).await?,
                 None => ids,
             };
-            requeue(client, terminal, &ids).await
+            requeue(books, terminal, &ids).await
         }
-        DeadCallVerb::Purge { channel, id } => purge(client, terminal, &channel, id).await,
+        DeadCallVerb::Purge { channel, id } => purge(books, terminal, &channel, id).await,
     }
 }
 
 async fn list_dead(
-    client: &Client,
+    books: &Books<'_>,
     terminal: &Terminal,
     channels: &[String],
     limit: Option<u64>,
@@ -213,7 +200,7 @@ async fn list_dead(
         let more = loop {
             let left = limit.map_or(u64::MAX, |limit| limit.saturating_sub(shown));
             let many = u32::try_from(left).unwrap_or(LARGE_PAGE).min(LARGE_PAGE);
-            let page = client.calls().dead(channel, from, Some(many)).await?;
+            let page = books.dead(channel, from, many).await?;
             for call in &page.calls {
                 let ended = call.ended.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string);
                 let attempts = call.attempt.to_string();
@@ -237,10 +224,10 @@ async fn list_dead(
 }
 
 /// All dead letters of a channel.
-async fn dead_ids(client: &Client, channel: &str) -> Result<Vec<CallId>, Failure> {
+async fn dead_ids(books: &Books<'_>, channel: &str) -> Result<Vec<CallId>, Failure> {
     let (mut ids, mut from) = (Vec::new(), None);
     loop {
-        let page = client.calls().dead(channel, from, Some(LARGE_PAGE)).await?;
+        let page = books.dead(channel, from, LARGE_PAGE).await?;
         ids.extend(page.calls.iter().filter_map(|call| call.id.parse::<CallId>().ok()));
         from = page.next;
         if from.is_none() {
@@ -249,9 +236,9 @@ async fn dead_ids(client: &Client, channel: &str) -> Result<Vec<CallId>, Failure
     }
 }
 
-async fn requeue(client: &Client, terminal: &Terminal, ids: &[CallId]) -> Result<(), Failure> {
+async fn requeue(books: &Books<'_>, terminal: &Terminal, ids: &[CallId]) -> Result<(), Failure> {
     for id in ids {
-        let again = client.calls().requeue(*id).await.map_err(Failure::of_change)?;
+        let again = books.requeue(*id).await.map_err(Failure::of_change)?;
         if terminal.json {
             terminal.print_json(&json!({ "id": again, "requeuedFrom": id }))?;
         } else {
@@ -263,7 +250,7 @@ async fn requeue(client: &Client, terminal: &Terminal, ids: &[CallId]) -> Result
 }
 
 async fn purge(
-    client: &Client,
+    books: &Books<'_>,
     terminal: &Terminal,
     channel: &str,
     id: Option<CallId>,
@@ -271,13 +258,13 @@ async fn purge(
     let what = match id {
         Some(id) => format!("dead letter {id} of channel {channel} will be dropped"),
         None => {
-            let total = client.calls().dead(channel, None, Some(1)).await?.total;
+            let total = books.dead(channel, None, 1).await?.total;
             let many = counted(usize::try_from(total).unwrap_or(usize::MAX), "dead letter");
             format!("{many} of channel {channel} will be dropped")
         }
     };
     terminal.confirm(&what)?;
-    let purged = client.calls().purge(channel, id).await?;
+    let purged = books.purge(channel, id).await?;
     if terminal.json {
         return terminal.print_json(&json!({ "purged": purged }));
     }

@@ -17,6 +17,7 @@ use self::lines::Lines;
 use super::Context;
 use super::links::tell_links;
 use super::stopping::listen;
+use super::through::Place;
 use crate::cli::WorkerArgs;
 use crate::exit::{Exit, Failure};
 use crate::terminal::{Terminal, counted};
@@ -25,7 +26,7 @@ use crate::terminal::{Terminal, counted};
 pub(super) async fn run(context: Context<'_>, args: WorkerArgs) -> Result<(), Failure> {
     let terminal = *context.terminal;
     let mut stop = listen();
-    let client = context.surroundings.client(context.global)?;
+    let place = Place::of(context, &args.through)?;
     let desk = Arc::new(Desk {
         terminal,
         how: How::of(&args)?,
@@ -34,7 +35,7 @@ pub(super) async fn run(context: Context<'_>, args: WorkerArgs) -> Result<(), Fa
         enough: Notify::new(),
     });
     let most = args.max.and_then(|max| u32::try_from(max).ok()).unwrap_or(u32::MAX);
-    let mut worker = client.calls().worker(WorkerOptions::new().name(&args.name));
+    let mut worker = place.worker(WorkerOptions::new().name(&args.name));
     for name in &args.channels {
         let desk = Arc::clone(&desk);
         let channel = Channel::new(name).concurrency(args.concurrency.min(most));

@@ -352,7 +352,7 @@ impl Problem {
             RoomError::House(House::Invalid(_) | House::Full(_)) => Code::RequestInvalid,
             RoomError::Stream(refusal) => stream_code(&refusal),
             RoomError::Exchange(refusal) => exchange_code(&refusal),
-            RoomError::Calls(refusal) => calls_code(&refusal),
+            RoomError::Calls(refusal) => refusal.code(),
             RoomError::ChannelOutOfSight(_) => Code::OutOfScope,
             RoomError::FilesBehind(_) | RoomError::CallsBusy => Code::RoomBusy,
             RoomError::FilesFull(_) => Code::DiskFull,
@@ -421,19 +421,6 @@ fn stream_code(refusal: &handoff_streams::Refusal) -> Code {
         Refusal::Group(GroupRefusal::MemberGone(_)) => Code::MemberGone,
         Refusal::Group(GroupRefusal::Fenced { .. }) => Code::Fenced,
         _ => Code::StreamsInvalid,
-    }
-}
-
-/// The code of what the calls room refuses.
-fn calls_code(refusal: &handoff_calls::Refusal) -> Code {
-    use handoff_calls::Refusal;
-    match refusal {
-        Refusal::NoCall(_) | Refusal::NotDead(_) | Refusal::NoChannel(_) => Code::CallNotFound,
-        Refusal::IdReused(_) => Code::CallReused,
-        Refusal::KeyReused(_) => Code::KeyReused,
-        Refusal::Full { .. } => Code::CallsFull,
-        Refusal::TooLarge { .. } => Code::RequestTooLarge,
-        _ => Code::CallsInvalid,
     }
 }
 

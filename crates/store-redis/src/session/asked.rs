@@ -5,20 +5,46 @@
 //!     └── again until c ┘            └── response_ack again until f
 //! ```
 
+use std::any::Any;
+use std::time::Duration;
+
 use handoff_calls::{Ask, CallId, ClientId, NewCall, Outcome};
+use handoff_types::Span;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::{Done, Session, Way};
+use super::{Done, FAR, Session, Way};
 use crate::client::{Answer, NoAnswer};
+
+/// When the time of a call is over, Redis has so long to say so before nobody waits any more.
+const GRACE: Duration = Duration::from_secs(3);
+
+/// The shortest time that a call is sent with.
+const TIME_MIN: Duration = Duration::from_millis(1);
+
+/// A call, and who waits for it.
+#[derive(Debug)]
+pub(crate) struct Asking {
+    pub(crate) new: NewCall,
+    /// Whoever wants to know that it is registered.
+    pub(crate) confirm: Option<oneshot::Sender<()>>,
+    /// Who waits; nobody once it knows.
+    pub(crate) answer: Option<oneshot::Sender<Result<Answer, NoAnswer>>>,
+    /// Dropped when it knows.
+    pub(crate) kept: Option<Box<dyn Any + Send + Sync>>,
+}
 
 /// A call that was asked.
 #[derive(Debug)]
 pub(super) struct Asked {
-    new: NewCall,
-    /// Who waits; nobody once it knows.
-    answer: Option<oneshot::Sender<Result<Answer, NoAnswer>>>,
+    asking: Asking,
     stage: Stage,
+    /// When its time is over, if it names one.
+    deadline: Option<Instant>,
+    /// It was put on a connection.
+    sent: bool,
+    /// It is wanted no more, which Redis is told once it has it.
+    cancelled: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,34 +59,78 @@ enum Stage {
 }
 
 impl Asked {
-    /// When the next step is taken again if it is not confirmed.
-    pub(super) const fn confirm_by(&self) -> Option<Instant> {
+    pub(super) fn is_registered(&self) -> bool {
+        self.stage == Stage::Waiting
+    }
+
+    /// When nobody waits for it any more.
+    fn over_at(&self) -> Option<Instant> {
         match self.stage {
+            Stage::Sending(_) | Stage::Waiting => self.deadline.map(|deadline| deadline + GRACE),
+            Stage::Settling(..) => None,
+        }
+    }
+
+    /// When the next step is taken again if it is not confirmed, or the call is given up.
+    pub(super) fn wake_at(&self) -> Option<Instant> {
+        let confirm_by = match self.stage {
             Stage::Sending(by) | Stage::Settling(by, _) => Some(by),
             Stage::Waiting => None,
+        };
+        confirm_by.into_iter().chain(self.over_at()).min()
+    }
+
+    /// The call as it is sent now: with what is left of its time.
+    fn request(&self, now: Instant) -> Ask {
+        let mut new = self.asking.new.clone();
+        if let Some(deadline) = self.deadline.filter(|_| self.sent) {
+            let left = deadline.saturating_duration_since(now).max(TIME_MIN);
+            new.timeout = Some(Span(u64::try_from(left.as_micros()).unwrap_or(u64::MAX)));
         }
+        Ask::Request(Box::new(new))
     }
 }
 
 type End = Option<(Outcome, Option<ClientId>)>;
 
 impl Session {
-    pub(super) fn call(
-        &mut self,
-        way: &mut Way,
-        new: NewCall,
-        answer: oneshot::Sender<Result<Answer, NoAnswer>>,
-    ) {
-        let id = new.id;
+    pub(super) fn call(&mut self, way: &mut Way, asking: Asking) {
+        if let Some(id) = self.take_in(asking) {
+            self.ask_again(way, id, Instant::now());
+        }
+    }
+
+    /// A call is asked, and not sent yet. None if its id is one of another that is under way.
+    pub(super) fn take_in(&mut self, mut asking: Asking) -> Option<CallId> {
+        let (id, now) = (asking.new.id, Instant::now());
         if self.asked.contains_key(&id) {
             let reused = handoff_calls::Refusal::IdReused(id);
             // Whoever asked may have gone.
-            drop(answer.send(Err(NoAnswer::Refused(reused))));
-            return;
+            drop(asking.answer.take().map(|answer| answer.send(Err(NoAnswer::Refused(reused)))));
+            return None;
         }
-        let now = Instant::now();
-        self.asked.insert(id, Asked { new, answer: Some(answer), stage: Stage::Sending(now) });
-        self.ask_again(way, id, now);
+        let time = asking.new.timeout.map(|time| Duration::from_micros(time.0));
+        let deadline = time.map(|time| now + time.min(FAR * 24 * 365));
+        let stage = Stage::Sending(now);
+        self.asked.insert(id, Asked { asking, stage, deadline, sent: false, cancelled: false });
+        Some(id)
+    }
+
+    /// When nobody waits for a call any more.
+    pub(super) fn over_at(&self, id: CallId) -> Option<Instant> {
+        self.asked.get(&id).and_then(Asked::over_at)
+    }
+
+    /// Gives up the calls whose time is over, and says when the next one's is.
+    pub(super) fn give_up(&mut self, now: Instant) -> Instant {
+        let over = |asked: &Asked| asked.over_at().is_some_and(|over| over <= now);
+        let given_up = self.asked.iter().filter(|(_, asked)| over(asked));
+        let given_up: Vec<(CallId, bool)> =
+            given_up.map(|(call, asked)| (*call, asked.sent)).collect();
+        for (call, sent) in given_up {
+            self.refused(call, NoAnswer::Unanswered { call, sent });
+        }
+        self.asked.values().filter_map(Asked::over_at).min().unwrap_or(now + FAR)
     }
 
     /// Takes the step that a call is at, again. After a new connection one that waits is sent again too:
@@ -68,12 +138,17 @@ impl Session {
     pub(super) fn ask_again(&mut self, way: &mut Way, id: CallId, now: Instant) {
         let confirm_by = now + self.options.confirm_timeout;
         let Some(asked) = self.asked.get_mut(&id) else { return };
-        way.plan(confirm_by);
+        if asked.over_at().is_some_and(|over| over <= now) {
+            let sent = asked.sent;
+            return self.refused(id, NoAnswer::Unanswered { call: id, sent });
+        }
+        way.plan(asked.over_at().map_or(confirm_by, |over| over.min(confirm_by)));
         let (room, line) = (self.room.clone(), way.link.publisher.clone());
         match asked.stage {
             Stage::Sending(_) | Stage::Waiting => {
                 asked.stage = Stage::Sending(confirm_by);
-                let ask = Ask::Request(Box::new(asked.new.clone()));
+                let ask = asked.request(now);
+                asked.sent = true;
                 way.steps.spawn(async move { Done::Asked(id, room.ask(&line, &ask).await) });
             }
             Stage::Settling(_, wants_answer) => {
@@ -87,11 +162,31 @@ impl Session {
         }
     }
 
-    pub(super) fn registered(&mut self, id: CallId) {
-        if let Some(asked) = self.asked.get_mut(&id)
-            && let Stage::Sending(_) = asked.stage
-        {
-            asked.stage = Stage::Waiting;
+    pub(super) fn registered(&mut self, way: &mut Way, id: CallId) {
+        let Some(asked) = self.asked.get_mut(&id) else { return };
+        let Stage::Sending(_) = asked.stage else { return };
+        asked.stage = Stage::Waiting;
+        if let Some(confirm) = asked.asking.confirm.take() {
+            // Whoever asked may not want to know.
+            confirm.send(()).unwrap_or_default();
+        }
+        if asked.cancelled {
+            self.send(way, Ask::Cancel { call: id, by: None });
+        }
+    }
+
+    /// A call is wanted no more. False if Redis has to be told now: it has it, or it is another's.
+    pub(super) fn cancel_asked(&mut self, id: CallId) -> bool {
+        let Some(asked) = self.asked.get_mut(&id) else { return false };
+        if !asked.sent {
+            asked.tell(id, Some((Outcome::Cancelled, None)));
+            self.asked.remove(&id);
+            return true;
+        }
+        asked.cancelled = true;
+        match asked.stage {
+            Stage::Sending(_) | Stage::Settling(..) => true,
+            Stage::Waiting => false,
         }
     }
 
@@ -101,12 +196,13 @@ impl Session {
         let now = Instant::now();
         match self.asked.get_mut(&id) {
             Some(asked) => {
-                let wants = end.is_none() && asked.answer.is_some();
+                let wants = end.is_none() && asked.asking.answer.is_some();
                 asked.tell(id, end);
                 asked.stage = Stage::Settling(now, wants);
                 self.ask_again(way, id, now);
             }
-            // Its confirmation was lost with a connection, and then the call itself was settled.
+            // Its confirmation was lost with a connection, and then the call itself was settled; or
+            // nobody waited for it any more.
             None => {
                 self.send(way, Ask::Acknowledge { client: self.me, call: id });
             }
@@ -124,10 +220,10 @@ impl Session {
         self.asked.remove(&id);
     }
 
-    /// It never was registered.
+    /// Nobody waits for it any more: it never was registered, or its time is over.
     pub(super) fn refused(&mut self, id: CallId, why: NoAnswer) {
         if let Some(mut asked) = self.asked.remove(&id)
-            && let Some(answer) = asked.answer.take()
+            && let Some(answer) = asked.asking.answer.take()
         {
             // Whoever asked may have gone.
             drop(answer.send(Err(why)));
@@ -138,8 +234,9 @@ impl Session {
 impl Asked {
     fn tell(&mut self, call: CallId, end: End) {
         if let Some((outcome, executor)) = end
-            && let Some(answer) = self.answer.take()
+            && let Some(answer) = self.asking.answer.take()
         {
+            self.asking.kept = None;
             // Whoever asked may have gone.
             drop(answer.send(Ok(Answer { call, outcome, executor })));
         }

@@ -40,6 +40,8 @@ pub(super) struct Held {
     facts: Option<Facts>,
     work: Option<Work>,
     stage: Stage,
+    /// When the time of the whole call is over, if somebody said.
+    over_at: Option<Instant>,
     /// When the step it is at is taken again.
     again: Instant,
 }
@@ -94,11 +96,13 @@ impl Session {
         // Told twice, the second may carry less.
         let known = self.held.remove(&call);
         let known = known.filter(|known| known.fence() == fence || fence.is_none());
-        let (facts, work) = match known {
-            Some(known) => (facts.or(known.facts), work.or(known.work)),
-            None => (facts, work),
+        let left = facts.as_ref().and_then(Facts::time_left);
+        let over_at = left.map(|left| now + std::time::Duration::from_micros(left.0));
+        let (facts, work, over_at) = match known {
+            Some(known) => (facts.or(known.facts), work.or(known.work), over_at.or(known.over_at)),
+            None => (facts, work, over_at),
         };
-        let held = Held { channel, facts, work, stage: Stage::Accepting, again: now };
+        let held = Held { channel, facts, work, stage: Stage::Accepting, over_at, again: now };
         self.held.insert(call, held);
         self.hold_again(way, call, now);
     }
@@ -199,6 +203,7 @@ impl Session {
             attempt: facts.map_or(1, |facts| facts.attempt),
             fence: facts.map_or(0, |facts| facts.fence),
             deadline: facts.and_then(|facts| facts.deadline).map(wall),
+            over_at: held.over_at,
             trace: facts.and_then(|facts| facts.trace.clone()),
             wanted,
         };
@@ -229,12 +234,13 @@ impl Session {
     }
 
     /// A result is stored, or was too late; either way nothing is left to do.
-    pub(super) fn taken(&mut self, call: CallId, fence: Option<u64>) {
+    pub(super) fn taken(&mut self, call: CallId, fence: Option<u64>, taken: bool) {
         if let Some(held) = self.held.get(&call)
             && matches!(held.stage, Stage::Answering(_))
             && (fence.is_none() || held.fence().is_none() || fence == held.fence())
         {
             self.held.remove(&call);
+            self.tally.count(taken);
         }
     }
 

@@ -11,15 +11,13 @@ use handoff_calls::{CallId, ClientId};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::to_raw_value;
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{Semaphore, oneshot};
 
-use super::driver::{Order, Unwanted, Waiter};
+use super::carrier::{Answering, Carrier, Started};
 use super::error::CallError;
 use super::options::CallerOptions;
-use super::session::{Body, NewCall};
-use super::staff::Staff;
-use super::{Links, Opened, open};
-use crate::client::Client;
+use super::session::NewCall;
+use super::{Links, Opened, Place, Serves};
 use crate::{Error, Outcome, backoff};
 
 /// Makes calls. Cheap to clone; clones share one connection.
@@ -49,8 +47,7 @@ pub struct Caller {
 
 #[derive(Debug)]
 struct Shared {
-    orders: mpsc::Sender<Order>,
-    unwanted: Arc<Unwanted>,
+    carrier: Carrier,
     calls: Arc<Semaphore>,
     space: Arc<Semaphore>,
     buffer_bytes_max: usize,
@@ -60,15 +57,13 @@ struct Shared {
 }
 
 impl Caller {
-    pub(super) async fn open(client: &Client, options: CallerOptions) -> Result<Self, Error> {
+    pub(super) async fn open(place: Place<'_>, options: CallerOptions) -> Result<Self, Error> {
         let CallerOptions { session, timeout, calls_max, buffer_bytes_max } = options;
-        let id = ClientId::of_chance(backoff::unique());
-        let opened = open(client, session, id, Vec::new(), Staff::none()).await?;
-        let Opened { orders, unwanted, links } = opened;
+        let Opened { carrier, links, id } =
+            place.open(session, calls_max, Serves::default()).await?;
         let calls = Arc::new(Semaphore::new(calls_max.min(Semaphore::MAX_PERMITS)));
         let space = Arc::new(Semaphore::new(buffer_bytes_max));
-        let shared =
-            Shared { orders, unwanted, calls, space, buffer_bytes_max, timeout, links, id };
+        let shared = Shared { carrier, calls, space, buffer_bytes_max, timeout, links, id };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -117,10 +112,7 @@ impl Caller {
     /// # Cancel safety
     /// Dropped, the session ends all the same.
     pub async fn close(self) {
-        let (told, closed) = oneshot::channel();
-        if self.shared.orders.send(Order::Close(told)).await.is_ok() {
-            drop(closed.await);
-        }
+        self.shared.carrier.close().await;
     }
 }
 
@@ -205,11 +197,9 @@ impl<R: DeserializeOwned> Calling<R> {
         let one = Arc::clone(&shared.calls).acquire_owned().await.map_err(|_| closed())?;
         let space = Arc::clone(&shared.space).acquire_many_owned(permits).await;
         let room = [one, space.map_err(|_| closed())?];
-        let place = shared.orders.reserve().await.map_err(|_| closed())?;
-        let (ended, answer) = oneshot::channel();
-        let (confirm, known) = oneshot::channel();
         let id = call.id;
-        place.send(Order::Call { call, waiter: Waiter { registered: Some(confirm), ended, room } });
+        let started = shared.carrier.start(call, room).await;
+        let Started { known, answer } = started.ok_or_else(closed)?;
         let (known, kind) = (Some(known), PhantomData);
         let (registered, over) = (false, false);
         Ok(Pending { caller, id, answer, known, registered, cancel_on_drop, over, kind })
@@ -239,7 +229,7 @@ impl<R> fmt::Debug for Calling<R> {
 pub struct Pending<R> {
     caller: Caller,
     id: CallId,
-    answer: oneshot::Receiver<Result<Option<Body>, CallError>>,
+    answer: Answering,
     known: Option<oneshot::Receiver<()>>,
     registered: bool,
     cancel_on_drop: bool,
@@ -273,8 +263,7 @@ impl<R> Pending<R> {
     /// # Cancel safety
     /// Dropped, the call is cancelled or not.
     pub async fn cancel(&self) {
-        // If there is nobody who takes orders, the call is over.
-        drop(self.caller.shared.orders.send(Order::Cancel(self.id)).await);
+        self.caller.shared.carrier.cancel(self.id).await;
     }
 }
 
@@ -282,13 +271,11 @@ impl<R: DeserializeOwned> Future for Pending<R> {
     type Output = Result<R, CallError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Poll::Ready(told) = Pin::new(&mut self.answer).poll(cx) else { return Poll::Pending };
+        let Poll::Ready(answer) = self.answer.poll(cx) else { return Poll::Pending };
         self.over = true;
-        let lost = || CallError::Closed { cause: None, outcome: Outcome::Unknown };
-        let answer = told.unwrap_or_else(|_| Err(lost()));
-        Poll::Ready(answer.and_then(|answer| {
-            let text = answer.as_deref().map_or("null", |answer| answer.get());
-            serde_json::from_str(text).map_err(|error| CallError::Unreadable(error.to_string()))
+        Poll::Ready(answer.and_then(|text| {
+            serde_json::from_slice(text.as_bytes())
+                .map_err(|error| CallError::Unreadable(error.to_string()))
         }))
     }
 }
@@ -296,7 +283,7 @@ impl<R: DeserializeOwned> Future for Pending<R> {
 impl<R> Drop for Pending<R> {
     fn drop(&mut self) {
         if self.cancel_on_drop && !self.over {
-            self.caller.shared.unwanted.add(self.id);
+            self.caller.shared.carrier.forsake(self.id);
         }
     }
 }

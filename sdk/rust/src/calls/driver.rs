@@ -23,7 +23,7 @@ use crate::connect::later;
 use crate::{Error, backoff};
 
 /// How long a session that nobody wants any more goes on to settle what is under way.
-const SETTLING: Duration = Duration::from_secs(5);
+pub(super) const SETTLING: Duration = Duration::from_secs(5);
 
 /// How good the connection of a session is.
 #[derive(Clone, Debug)]

@@ -4,8 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use handoff_calls::wire;
-use handoff_calls::{CallId, ClientId};
+use handoff_calls::{CallId, ClientId, Failing, Outcome as Ending, Refusal};
+use handoff_store_redis::{Answer, NoAnswer};
+use handoff_types::{Code, Span};
 
 use super::session::{Body, Finish};
 use crate::{Error, Outcome};
@@ -123,6 +126,38 @@ impl CallError {
     }
 }
 
+impl CallError {
+    /// What became of a call that went through Redis.
+    pub(super) fn of_redis(ended: Result<Answer, NoAnswer>) -> Result<Bytes, Self> {
+        let refused = |code: Code, message: String| {
+            let (name, code) = ("Refused".to_owned(), code.text().to_owned());
+            Self::Failed(Box::new(Failed { name, message, code, executor: None }))
+        };
+        Err(match ended {
+            Ok(Answer { outcome: Ending::Answer(body), .. }) => return Ok(body),
+            Ok(Answer { call: id, outcome, executor }) => {
+                let error = outcome.error().map(wire::CallError::from);
+                let status = outcome.digit();
+                let ended = wire::Ended { id, status, answer: None, error, executor };
+                return Self::of(id, Finish::Ended(Box::new(ended))).map(|_| Bytes::new());
+            }
+            Err(NoAnswer::Refused(Refusal::TooLarge { bytes, max, .. })) => {
+                Self::TooLarge { bytes, max }
+            }
+            Err(NoAnswer::Refused(refusal)) => refused(refusal.code(), refusal.to_string()),
+            Err(full @ NoAnswer::Full(_)) => refused(Code::CallsFull, full.to_string()),
+            Err(NoAnswer::Trouble(trouble)) => {
+                let cause = Some(Arc::new(Error::from(trouble)));
+                Self::Closed { cause, outcome: Outcome::NotApplied }
+            }
+            Err(NoAnswer::Unanswered { call: id, sent }) => {
+                Self::Unanswered { id, outcome: known(sent) }
+            }
+            Err(NoAnswer::Stopped) => Self::Closed { cause: None, outcome: Outcome::Unknown },
+        })
+    }
+}
+
 pub(super) fn known(sent: bool) -> Outcome {
     if sent { Outcome::Unknown } else { Outcome::NotApplied }
 }
@@ -195,14 +230,24 @@ impl HandlerError {
     }
 
     pub(super) fn response(self, id: CallId, fence: u64) -> wire::Response<Body> {
-        let Self { name, message, code, terminal, retry_after } = self;
-        let error =
-            wire::CallError { name: name.into(), message: message.into(), code: code.into() };
-        // What is cut there is not sent.
-        let error = wire::CallError::from(handoff_calls::HandlerError::from(error).fit());
+        let (terminal, retry_after) = (self.terminal, self.retry_after);
+        let error = Some(wire::CallError::from(self.kept()));
         let retry_after_ms =
             retry_after.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
-        wire::Response { id, fence, answer: None, error: Some(error), terminal, retry_after_ms }
+        wire::Response { id, fence, answer: None, error, terminal, retry_after_ms }
+    }
+
+    pub(super) fn failing(self) -> Failing {
+        let (terminal, retry_after) = (self.terminal, self.retry_after);
+        let span = |time: Duration| Span(u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
+        Failing { error: self.kept(), terminal, retry_after: retry_after.map(span) }
+    }
+
+    /// As much of it as is kept: what would be cut is not sent.
+    fn kept(self) -> handoff_calls::HandlerError {
+        let Self { name, message, code, .. } = self;
+        let (name, message, code) = (name.into(), message.into(), code.into());
+        handoff_calls::HandlerError { name, message, code }.fit()
     }
 }
 

@@ -32,6 +32,24 @@ impl Job {
         (params, Self { id, channel, caller, attempt, fence, deadline, trace, told })
     }
 
+    /// A call that came through Redis.
+    pub(super) fn of_redis(
+        job: &handoff_store_redis::Job,
+        deadline: Instant,
+        told: watch::Receiver<bool>,
+    ) -> Self {
+        Self {
+            id: job.call,
+            channel: job.channel.clone(),
+            caller: job.caller,
+            attempt: job.attempt,
+            fence: job.fence,
+            deadline,
+            trace: job.trace.clone(),
+            told,
+        }
+    }
+
     /// What its caller calls it. The same in every attempt.
     #[must_use]
     pub fn id(&self) -> CallId {

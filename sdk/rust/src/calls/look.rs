@@ -13,10 +13,10 @@ const ROOM: &str = "/v1/calls";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct CallQuery {
-    channel: Option<String>,
-    open: bool,
-    before: Option<u64>,
-    limit: Option<u32>,
+    pub(super) channel: Option<String>,
+    pub(super) open: bool,
+    pub(super) before: Option<u64>,
+    pub(super) limit: Option<u32>,
 }
 
 impl CallQuery {

@@ -32,7 +32,8 @@ pub(super) struct Tally {
     pub(super) late: AtomicU64,
 }
 
-type Signal = Arc<watch::Sender<bool>>;
+/// Tells a handler that it is to end.
+pub(super) type Signal = Arc<watch::Sender<bool>>;
 
 /// A handler that is done, and what it has to say.
 struct Done {
@@ -60,11 +61,6 @@ impl Staff {
         Self { handlers, grace, tally, working: JoinSet::new(), signals: BTreeMap::new() }
     }
 
-    /// Nobody.
-    pub(super) fn none() -> Self {
-        Self::new(BTreeMap::new(), Duration::ZERO, Arc::default())
-    }
-
     pub(super) fn begin(&mut self, offer: Offer<Body>) {
         let Some(run) = self.handlers.get(&offer.channel) else { return };
         let (id, fence) = (offer.id, offer.fence);
@@ -73,11 +69,11 @@ impl Staff {
         let tell = Arc::new(tell);
         self.signals.insert((id, fence), Arc::clone(&tell));
         let (params, job) = Job::of(offer, deadline, told.clone());
-        let task = Task(tokio::spawn(run(params, job)));
+        let running = run(params, job);
         let watching = Watching { tell, told, deadline, grace: self.grace };
         let signal = Arc::clone(&watching.tell);
         self.working.spawn(async move {
-            let result = watching.over(task).await;
+            let result = watching.attend(running).await;
             let response = result.map(|result| response(id, fence, result));
             Done { key: (id, fence), signal, response }
         });
@@ -125,14 +121,21 @@ impl Drop for Task {
     }
 }
 
-struct Watching {
-    tell: Signal,
-    told: watch::Receiver<bool>,
-    deadline: Instant,
-    grace: Duration,
+/// How long a handler may go on, and how it is told to end.
+pub(super) struct Watching {
+    pub(super) tell: Signal,
+    pub(super) told: watch::Receiver<bool>,
+    pub(super) deadline: Instant,
+    pub(super) grace: Duration,
 }
 
 impl Watching {
+    /// Runs a handler in a task of its own, until it is done or its time is over. None: nobody wants
+    /// its result.
+    pub(super) async fn attend(self, running: Running) -> Option<Result<Body, HandlerError>> {
+        self.over(Task(tokio::spawn(running))).await
+    }
+
     /// Waits until the handler is done, or its time is over. None: nobody wants its result.
     async fn over(mut self, mut task: Task) -> Option<Result<Body, HandlerError>> {
         let verdict = tokio::select! {

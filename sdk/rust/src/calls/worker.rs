@@ -10,18 +10,14 @@ use handoff_calls::{ChannelName, ClientId, wire};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::{RawValue, to_raw_value};
-use tokio::sync::{mpsc, oneshot};
-use tokio::time::Instant;
 
-use super::driver::Order;
+use super::carrier::Carrier;
 use super::error::HandlerError;
 use super::job::Job;
 use super::options::WorkerOptions;
-use super::staff::{Run, Staff, Tally};
-use super::{Links, Opened, open};
-use crate::client::Client;
-use crate::connect::later;
-use crate::{Error, backoff};
+use super::staff::{Run, Tally};
+use super::{Links, Opened, Place, Serves};
+use crate::Error;
 
 /// A channel to serve, and how many of its calls at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,7 +74,7 @@ impl From<&str> for Channel {
 /// ```
 #[must_use]
 pub struct Worker<'a> {
-    client: &'a Client,
+    place: Place<'a>,
     options: WorkerOptions,
     serves: Vec<wire::Serves>,
     handlers: BTreeMap<ChannelName, Run>,
@@ -86,8 +82,8 @@ pub struct Worker<'a> {
 }
 
 impl<'a> Worker<'a> {
-    pub(super) fn new(client: &'a Client, options: WorkerOptions) -> Self {
-        Self { client, options, serves: Vec::new(), handlers: BTreeMap::new(), wrong: None }
+    pub(super) fn new(place: Place<'a>, options: WorkerOptions) -> Self {
+        Self { place, options, serves: Vec::new(), handlers: BTreeMap::new(), wrong: None }
     }
 
     /// Runs this for each call of a channel. A handler that panics, or is not done when the time of
@@ -144,11 +140,15 @@ impl<'a> Worker<'a> {
             return Err(Error::Invalid(wrong));
         }
         let tally = Arc::<Tally>::default();
-        let staff = Staff::new(self.handlers, self.options.cancel_grace, Arc::clone(&tally));
-        let id = ClientId::of_chance(backoff::unique());
-        let opened = open(self.client, self.options.session, id, self.serves, staff).await?;
-        let Opened { orders, links, .. } = opened;
-        Ok(Serving { orders, links, id, tally })
+        let WorkerOptions { session, cancel_grace } = self.options;
+        let serves = Serves {
+            channels: self.serves,
+            handlers: self.handlers,
+            grace: cancel_grace,
+            tally: Arc::clone(&tally),
+        };
+        let Opened { carrier, links, id } = self.place.open(session, 0, serves).await?;
+        Ok(Serving { carrier, links, id, tally })
     }
 }
 
@@ -162,7 +162,7 @@ impl fmt::Debug for Worker<'_> {
 /// and given to others: prefer [`Serving::drain`].
 #[derive(Debug)]
 pub struct Serving {
-    orders: mpsc::Sender<Order>,
+    carrier: Carrier,
     links: Links,
     id: ClientId,
     tally: Arc<Tally>,
@@ -184,13 +184,19 @@ impl Serving {
     /// How many results were stored.
     #[must_use]
     pub fn stored(&self) -> u64 {
-        self.tally.stored.load(Ordering::Relaxed)
+        match &self.carrier {
+            Carrier::Session { .. } => self.tally.stored.load(Ordering::Relaxed),
+            Carrier::Redis { client, .. } => client.stored(),
+        }
     }
 
     /// How many results came too late: the call was over, or given to somebody else.
     #[must_use]
     pub fn late(&self) -> u64 {
-        self.tally.late.load(Ordering::Relaxed)
+        match &self.carrier {
+            Carrier::Session { .. } => self.tally.late.load(Ordering::Relaxed),
+            Carrier::Redis { client, .. } => client.late(),
+        }
     }
 
     /// Takes no more calls, finishes what runs, and waits until its results are stored, for so long
@@ -201,11 +207,6 @@ impl Serving {
     /// # Cancel safety
     /// Dropped, it goes on: it takes no more calls.
     pub async fn drain(self, time: Duration) -> usize {
-        let (told, left) = oneshot::channel();
-        let by = later(Instant::now(), time);
-        if self.orders.send(Order::Drain { by, told }).await.is_err() {
-            return 0;
-        }
-        left.await.unwrap_or_default()
+        self.carrier.drain(time).await
     }
 }
