@@ -19,6 +19,7 @@ mod failed;
 mod http;
 mod load;
 pub mod log;
+pub mod relay;
 mod report;
 mod samples;
 mod server;

@@ -64,6 +64,8 @@ pub(crate) enum Goal {
     AtMost(f64),
     /// This share of the floor, or more.
     OfFloor(f64),
+    /// This share of the floor, or less.
+    ShareMax(f64),
     /// This, or more.
     AtLeast(f64),
 }
@@ -101,12 +103,15 @@ impl Row {
     pub(crate) fn goal(mut self, goal: Goal) -> Self {
         (self.goal, self.met) = match goal {
             Goal::AtMost(most) => {
-                (Some(format!("≤ {most:.0} {}", self.unit)), self.value.map(|value| value <= most))
+                (Some(format!("≤ {most} {}", self.unit)), self.value.map(|value| value <= most))
             }
             Goal::AtLeast(least) => (
                 Some(format!("≥ {least:.0} {}", self.unit)),
                 self.value.map(|value| value >= least),
             ),
+            Goal::ShareMax(share) => {
+                (Some(format!("≤ {:.0} %", share * 100.0)), self.ratio.map(|ratio| ratio <= share))
+            }
             Goal::OfFloor(share) => {
                 (Some(format!("≥ {:.0} %", share * 100.0)), self.ratio.map(|ratio| ratio >= share))
             }
@@ -197,6 +202,8 @@ mod tests {
         assert_eq!(row(79.0).goal(Goal::OfFloor(0.8)).met, Some(false));
         assert_eq!(row(80.0).goal(Goal::OfFloor(0.8)).met, Some(true));
         assert_eq!(row(80.0).goal(Goal::AtMost(40.0)).met, Some(false));
+        assert_eq!(row(80.0).goal(Goal::ShareMax(0.8)).met, Some(true));
+        assert_eq!(row(81.0).goal(Goal::ShareMax(0.8)).met, Some(false));
         let unseen = Row::new("key", "name", "", &Samples::default());
         assert_eq!(unseen.goal(Goal::AtMost(1.0)).met, None);
     }
