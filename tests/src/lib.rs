@@ -17,7 +17,8 @@
 //!   over [`websocket`], which knows only octets.
 //! * [`postgres`] is a PostgreSQL server of one's own, [`redis`] a Redis server. [`origami`] is a peer of
 //!   calls on Redis that knows only bytes, in the layouts of others; [`node`] one of ours as a process.
-//! * [`relay`] is an agent at the edge as a process, and the centres it sends to, in this process.
+//! * [`relay`] is an agent at the edge as a process, and the centres it sends to, in this process;
+//!   [`prometheus`] is one that sends to it.
 //! * [`fixture`] opens data directories of every format there has been.
 //! * [`wall`] is the operator's clock as text, [`workspace`] what cargo knows of this house.
 
@@ -36,6 +37,7 @@ pub mod origami;
 pub mod place;
 pub mod postgres;
 pub mod prey;
+pub mod prometheus;
 pub mod redis;
 pub mod relay;
 pub mod reminders;

@@ -9,4 +9,4 @@ pub mod samples;
 
 pub use agent::{Agent, Den};
 pub use centre::{Centre, Manner};
-pub use hunt::{Hunt, Outcomes};
+pub use hunt::{Hunt, Outcomes, wait};

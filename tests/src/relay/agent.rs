@@ -176,6 +176,18 @@ impl Agent {
     /// # Errors
     /// When the connection is gone.
     pub fn metric(&self, line: &str) -> io::Result<Option<f64>> {
+        self.scraped(line)
+    }
+
+    /// The same of something that is counted.
+    ///
+    /// # Errors
+    /// When the connection is gone.
+    pub fn count(&self, line: &str) -> io::Result<usize> {
+        Ok(self.scraped(line)?.unwrap_or_default())
+    }
+
+    fn scraped<T: std::str::FromStr>(&self, line: &str) -> io::Result<Option<T>> {
         let answer = self.connect()?.ask("GET", "/metrics", None)?;
         let text = String::from_utf8_lossy(&answer.body).into_owned();
         let found = text.lines().find_map(|one| one.strip_prefix(line)?.trim().parse().ok());

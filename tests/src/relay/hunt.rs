@@ -255,7 +255,7 @@ fn strike(id: u32, after: Duration) -> thread::JoinHandle<()> {
 }
 
 /// Between two looks at what another process does, or until a moment that was drawn.
-pub(super) fn wait(time: Duration) {
+pub fn wait(time: Duration) {
     let (_silent, ears) = std::sync::mpsc::sync_channel::<()>(0);
     // Nobody says anything.
     ears.recv_timeout(time).ok();
