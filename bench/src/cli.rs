@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use crate::{Failed, Report, calls, events, exchange, log, streams};
+use crate::{Failed, Report, calls, events, exchange, log, relay, streams};
 
 /// What is measured.
 #[derive(Debug, Subcommand)]
@@ -21,6 +21,8 @@ pub enum What {
     Exchange(ExchangeArgs),
     /// Calls through a server of its own and through Redis, beside NATS and BullMQ if they are installed
     Calls(CallsArgs),
+    /// The relay's codec: bytes a sample beside remote write of the same batches, samples a second
+    Relay(RelayArgs),
 }
 
 /// Where to write and how to print.
@@ -139,6 +141,20 @@ impl From<CallsPart> for calls::Part {
     }
 }
 
+/// `bench relay`
+#[derive(Debug, Args)]
+pub struct RelayArgs {
+    /// How long each measurement of speed runs, in seconds
+    #[arg(long, value_name = "S", default_value = "3", value_parser = seconds)]
+    seconds: Duration,
+    /// Everything once and short: shows that it works, the figures mean little
+    #[arg(long, conflicts_with = "seconds")]
+    quick: bool,
+    /// Recorded scrapes to measure too, as bench/corpus/record makes them
+    #[arg(long, value_name = "DIR")]
+    corpus: Option<PathBuf>,
+}
+
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum ExchangePart {
     Posts,
@@ -251,6 +267,11 @@ pub fn run(what: &What, server: &std::path::Path, talk: &dyn Fn(&str)) -> Result
             plan.peers.clone_from(peers);
             plan.only = only.map(Into::into);
             calls::run(&plan, server, talk)
+        }
+        What::Relay(RelayArgs { seconds, quick, corpus }) => {
+            let mut plan = if *quick { relay::Plan::quick() } else { relay::Plan::of(*seconds) };
+            plan.corpus.clone_from(corpus);
+            relay::run(&plan, talk)
         }
     }
 }

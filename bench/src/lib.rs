@@ -21,6 +21,7 @@ mod http;
 mod load;
 pub mod log;
 mod peers;
+pub mod relay;
 mod report;
 mod samples;
 mod server;

@@ -103,14 +103,14 @@ impl Row {
     pub(crate) fn goal(mut self, goal: Goal) -> Self {
         (self.goal, self.met) = match goal {
             Goal::AtMost(most) => {
-                (Some(format!("≤ {most:.0} {}", self.unit)), self.value.map(|value| value <= most))
+                (Some(format!("≤ {most} {}", self.unit)), self.value.map(|value| value <= most))
             }
             Goal::AtLeast(least) => (
                 Some(format!("≥ {least:.0} {}", self.unit)),
                 self.value.map(|value| value >= least),
             ),
             Goal::WithinFloor(times) => {
-                (Some(format!("≤ {times:.1} ×")), self.ratio.map(|ratio| ratio <= times))
+                (Some(format!("≤ {times:.2} ×")), self.ratio.map(|ratio| ratio <= times))
             }
             Goal::OfFloor(share) => {
                 (Some(format!("≥ {:.0} %", share * 100.0)), self.ratio.map(|ratio| ratio >= share))

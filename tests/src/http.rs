@@ -77,6 +77,27 @@ impl Http {
         self.reader.get_mut().write_all(request.as_bytes())
     }
 
+    /// Sends a request with any body and these headers, and does not wait.
+    ///
+    /// # Errors
+    /// When the connection is gone.
+    pub fn send_octets(
+        &mut self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> io::Result<()> {
+        let mut head = format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\n");
+        for (name, value) in headers {
+            head += &format!("{name}: {value}\r\n");
+        }
+        head += &format!("content-length: {}\r\n\r\n", body.len());
+        let mut request = head.into_bytes();
+        request.extend_from_slice(body);
+        self.reader.get_mut().write_all(&request)
+    }
+
     /// The next answer.
     ///
     /// # Errors

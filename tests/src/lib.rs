@@ -19,6 +19,8 @@
 //!   calls on Redis that knows only bytes, in the layouts of others; [`node`] one of ours as a process.
 //!   [`storm`] breaks one thing after the other while clients of ours call each other there;
 //!   [`on_redis`] is the room of calls there on a clock that a test moves, alone or beside the machine.
+//! * [`relay`] is an agent at the edge as a process, and the centres it sends to, in this process;
+//!   [`prometheus`] is one that sends to it.
 //! * [`fixture`] opens data directories of every format there has been.
 //! * [`wall`] is the operator's clock as text, [`workspace`] what cargo knows of this house.
 
@@ -38,7 +40,9 @@ pub mod origami;
 pub mod place;
 pub mod postgres;
 pub mod prey;
+pub mod prometheus;
 pub mod redis;
+pub mod relay;
 pub mod reminders;
 pub mod served;
 pub mod sevent;

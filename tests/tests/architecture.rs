@@ -30,6 +30,7 @@ const DRAWING: &[Row] = &[
     row("handoff-house", &["handoff-types"]),
     row("handoff-sevent", &[]),
     row("handoff-relay", &["handoff-types", "handoff-log"]),
+    row("handoff-relay-agent", &["handoff-types", "handoff-log", "handoff-relay"]),
     row(
         "handoff-store-embedded",
         &[
@@ -71,7 +72,14 @@ const DRAWING: &[Row] = &[
     row("handoff-probe", &[]),
     row(
         "handoff-bench",
-        &["handoff-types", "handoff-log", "handoff-probe", "handoff-sdk", "handoff-sevent"],
+        &[
+            "handoff-types",
+            "handoff-log",
+            "handoff-probe",
+            "handoff-relay",
+            "handoff-sdk",
+            "handoff-sevent",
+        ],
     ),
     row(
         "handoff",
@@ -80,6 +88,7 @@ const DRAWING: &[Row] = &[
             "handoff-log",
             "handoff-server",
             "handoff-relay",
+            "handoff-relay-agent",
             "handoff-sdk",
             "handoff-bridge",
             "handoff-bench",
@@ -240,7 +249,10 @@ fn deciders_link_no_runtime_no_clock_no_dice() {
 
 #[test]
 fn relay_agent_links_no_server() {
-    assert_faultless(&links_of(&Workspace::read(), "handoff-relay", NOT_FOR_RELAY));
+    let workspace = Workspace::read();
+    let mut wrong = links_of(&workspace, "handoff-relay", NOT_FOR_RELAY);
+    wrong.extend(links_of(&workspace, "handoff-relay-agent", NOT_FOR_RELAY));
+    assert_faultless(&wrong);
 }
 
 #[test]

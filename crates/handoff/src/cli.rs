@@ -3,6 +3,7 @@
 mod calls;
 mod exchange;
 mod groups;
+mod relay;
 mod streams;
 
 use std::ffi::OsString;
@@ -20,6 +21,7 @@ pub(crate) use exchange::{
     SubsystemVerb,
 };
 pub(crate) use groups::{ConsumeArgs, GroupFlags, GroupVerb, LetterVerb, OnFailure, OrderingArg};
+pub(crate) use relay::{RelayRunArgs, RelayVerb, ReplayArgs};
 pub(crate) use streams::{
     Bound, CompressionArg, DurabilityArg, OutputFormat, ProduceArgs, ReadArgs, TopicSettings,
     TopicVerb,
@@ -46,6 +48,7 @@ First steps:
                                                     or: devices, and an ERP that answers them
   handoff worker shout --exec 'tr a-z A-Z'          or: somebody who answers,
   handoff call shout 7                              and somebody who calls
+  handoff relay run --config relay.toml             or: an agent that ships samples
 
 Data goes to stdout, talk to stderr. A list is a table on a terminal, tab-separated lines without a
 header anywhere else, and JSON with --json.
@@ -120,6 +123,9 @@ pub(crate) enum Noun {
     Worker(WorkerArgs),
     /// Calls: list, show, cancel, dead letters, channels
     Calls(CallsArgs),
+    /// Samples from the edge: an agent that ships them, and its refill files
+    #[command(subcommand)]
+    Relay(RelayVerb),
     /// Tokens that open a server
     #[command(subcommand)]
     Token(TokenVerb),

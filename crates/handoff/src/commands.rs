@@ -15,7 +15,9 @@ mod health;
 mod links;
 mod printer;
 mod produce;
+mod progress;
 mod read;
+mod relay;
 mod serve;
 mod stopping;
 mod through;
@@ -75,6 +77,7 @@ pub(crate) fn run(
         Noun::Call(args) => wait(call::run(context, args)),
         Noun::Worker(args) => wait(worker::run(context, args)),
         Noun::Calls(args) => wait(calls::run(context, args)),
+        Noun::Relay(verb) => relay::run(context, verb),
         Noun::Token(verb) => token::run(context, verb),
         Noun::Audit(args) => wait(audit::run(context, args)),
         Noun::Config(verb) => config::run(context, verb),
@@ -151,9 +154,14 @@ fn completions(terminal: &Terminal, shell: clap_complete::Shell) -> Result<(), F
 pub(crate) fn load(inputs: &Inputs) -> Result<Config, Failure> {
     crate::config::load(inputs).map_err(|problems| {
         let remedy = "mend it; `handoff config check` says the same without starting anything";
-        let failure = Failure::new(Exit::Failed, wrong(&problems)).remedy(remedy);
-        Failure { reference: Some(code(&problems).text().to_owned()), ..failure }
+        wrong_in(&problems, remedy)
     })
+}
+
+/// Everything that is wrong with a configuration in one failure.
+fn wrong_in(problems: &[Problem], remedy: &str) -> Failure {
+    let failure = Failure::new(Exit::Failed, wrong(problems)).remedy(remedy);
+    Failure { reference: Some(code(problems).text().to_owned()), ..failure }
 }
 
 /// What all of it is, if it is all the same.

@@ -15,6 +15,7 @@ pub(crate) mod keys;
 #[cfg(test)]
 mod page;
 mod problem;
+pub(crate) mod relay;
 pub(crate) mod show;
 mod suggest;
 mod topics;

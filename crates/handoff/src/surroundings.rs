@@ -104,11 +104,13 @@ impl Surroundings {
         }))
     }
 
-    fn ca_file(&self, global: &Global) -> Option<PathBuf> {
+    /// Certificates to believe besides the public ones.
+    pub(crate) fn ca_file(&self, global: &Global) -> Option<PathBuf> {
         global.ca_file.clone().or(self.variable("HANDOFF_CA_FILE").map(PathBuf::from))
     }
 
-    fn token(&self, global: &Global) -> Result<Option<String>, Failure> {
+    /// The token to show.
+    pub(crate) fn token(&self, global: &Global) -> Result<Option<String>, Failure> {
         if let Some(token) = &global.token {
             return Ok(Some(token.clone()));
         }
@@ -123,7 +125,11 @@ impl Surroundings {
     }
 }
 
-fn read_token(file: &Path) -> Result<String, Failure> {
+/// The token in a file.
+///
+/// # Errors
+/// [`Exit::Failed`], with words.
+pub(crate) fn read_token(file: &Path) -> Result<String, Failure> {
     let bad = |why: String| {
         Failure::new(Exit::Failed, format!("the token file {} {why}", file.display()))
             .remedy("name a file that holds a token and nothing else")

@@ -72,12 +72,21 @@ pub struct DeliveryManager {
     spool_full: bool,
     closed: bool,
     ahead: bool,
+    /// Somebody is here who could have more of the next block than of this one.
+    stranded: bool,
 }
 
 impl DeliveryManager {
     /// A new block.
     #[must_use]
     pub fn new(rules: DeliveryRules, block: BlockId, now: Now) -> Self {
+        Self::without(0, rules, block, now)
+    }
+
+    /// A new block that does not wait for these destinations, a bit for each: they are gone, and what
+    /// is for them goes to the file at once.
+    #[must_use]
+    pub fn without(parted: u64, rules: DeliveryRules, block: BlockId, now: Now) -> Self {
         let lane = |shard| ShardLane {
             encoder: Encoder::new(block, shard, rules.codec),
             trailing: Trailing::new(block, shard),
@@ -87,7 +96,7 @@ impl DeliveryManager {
         };
         let lanes = rules.shards.ids().map(lane).collect();
         let acks = AckStatus::new(rules.destinations.iter().cloned(), rules.shards);
-        Self::with(rules, block, now, lanes, acks)
+        Self::with(parted, rules, block, now, lanes, acks)
     }
 
     /// A block that goes on where its agent stopped: what its refill file knows, and for each shard
@@ -109,10 +118,11 @@ impl DeliveryManager {
             lanes.push(ShardLane { encoder, trailing, since: None, awaited: false, file });
         }
         let complete = lanes.len() == usize::from(rules.shards.count());
-        complete.then(|| Self::with(rules, block, now, lanes, acks.clone()))
+        complete.then(|| Self::with(0, rules, block, now, lanes, acks.clone()))
     }
 
     fn with(
+        parted: u64,
         rules: DeliveryRules,
         block: BlockId,
         begun: Now,
@@ -123,7 +133,8 @@ impl DeliveryManager {
             let lane: Option<&ShardLane> = lanes.get(usize::from(shard));
             lane.map_or(0, |lane| lane.encoder.next_segment())
         };
-        let exchange = Exchange::new(rules.exchange, acks.names().len(), rules.shards, first);
+        let (limits, shards) = (rules.exchange, rules.shards);
+        let exchange = Exchange::without(parted, limits, acks.names().len(), shards, first);
         Self {
             rules,
             block,
@@ -139,6 +150,7 @@ impl DeliveryManager {
             spool_full: false,
             closed: false,
             ahead: false,
+            stranded: false,
         }
     }
 
@@ -173,13 +185,25 @@ impl DeliveryManager {
     }
 
     /// Whether another block should take over: this one is large or old enough, or a shard of it has
-    /// left the live path.
+    /// left the live path. One that began without somebody goes on until that one, or another who
+    /// cannot go on here, is there for the next: but not for less than the window.
     #[must_use]
     pub fn is_due(&self, now: Steady) -> bool {
+        let age = now.since(self.begun.steady);
+        let left = match self.exchange.is_parted() {
+            true => self.stranded && age >= self.rules.exchange.window,
+            false => self.exchange.has_left(),
+        };
         self.encoded_bytes >= self.rules.block_bytes_max
-            || now.since(self.begun.steady) >= self.rules.block_age_max
-            || self.exchange.has_left()
+            || age >= self.rules.block_age_max
+            || left
             || self.ahead
+    }
+
+    /// A destination that talks to us cannot go on with this block: what it needs is in the file. It
+    /// could with the next.
+    pub const fn strand(&mut self) {
+        self.stranded = true;
     }
 
     /// Whether nothing is left to do for it.
@@ -269,6 +293,8 @@ impl DeliveryManager {
             }
         }
         self.ended.extend(self.promises.expire(now));
+        let left = self.exchange.expire(now);
+        self.left(&left, Settled::Spooled, bench);
     }
 
     fn closes_at(&self, shard: ShardId) -> Option<Steady> {
@@ -335,11 +361,18 @@ impl DeliveryManager {
         }
     }
 
-    /// A destination has more of this block than was encoded: the numbers are used up, and nothing
-    /// more of the block may be sent live.
-    pub fn ahead(&mut self) {
+    /// A destination has more of this block than was encoded: the numbers are used up there, and
+    /// nothing more of the block may be sent to it live. Everything goes to the file, behind
+    /// snapshots, and from there to that destination under another name.
+    pub fn ahead(&mut self, destination: DestinationId) {
         self.ahead = true;
         self.exchange.reject_all();
+        let Ok(destination) = u32::try_from(destination) else { return };
+        let ahead = Rejected::ahead(destination);
+        if !self.rejects.contains(&ahead) {
+            self.rejects.push(ahead);
+        }
+        self.lanes.iter_mut().for_each(|lane| lane.file.begin_anew());
     }
 
     /// Takes no more samples. What waits becomes segments.

@@ -10,6 +10,9 @@
 //! A confirmation covers all before it, so segments leave from the front only. What was rejected, or
 //! is here for longer than the window, is for the refill file, together with all of its shard that
 //! came before and will come after: a shard that has left the live path does not come back.
+//!
+//! A block that begins while a destination is known to be gone does not wait for it: everything goes
+//! to the file at once, and stays here for the others until they have it or the window is over.
 
 use std::collections::VecDeque;
 
@@ -67,6 +70,8 @@ struct Held {
     /// Who has not confirmed it, a bit for each.
     waits: u64,
     due: Steady,
+    /// Whether it is in the file as well.
+    stored: bool,
 }
 
 #[derive(Debug)]
@@ -83,9 +88,13 @@ struct Lane {
 pub struct Exchange {
     limits: ExchangeLimits,
     destinations: usize,
+    /// Who was gone when it began, a bit for each.
+    parted: u64,
     lanes: Vec<Lane>,
     bytes: u64,
     closed: bool,
+    /// Nobody is waited for any more: what is in the file leaves.
+    hurried: bool,
 }
 
 impl Exchange {
@@ -97,14 +106,26 @@ impl Exchange {
         shards: Shards,
         first: impl Fn(ShardId) -> u32,
     ) -> Self {
+        Self::without(0, limits, destinations, shards, first)
+    }
+
+    /// The same for a time when these destinations, a bit for each, are gone.
+    #[must_use]
+    pub fn without(
+        parted: u64,
+        limits: ExchangeLimits,
+        destinations: usize,
+        shards: Shards,
+        first: impl Fn(ShardId) -> u32,
+    ) -> Self {
         let lane = |shard| Lane {
             first: first(shard),
             held: VecDeque::new(),
             doubts: vec![None; destinations],
-            left: false,
+            left: parted != 0,
         };
         let lanes = shards.ids().map(lane).collect();
-        Self { limits, destinations, lanes, bytes: 0, closed: false }
+        Self { limits, destinations, parted, lanes, bytes: 0, closed: false, hurried: false }
     }
 
     /// Whether there is room for more.
@@ -131,6 +152,12 @@ impl Exchange {
         self.lanes.get(usize::from(shard)).map(|lane| lane.first)
     }
 
+    /// Whether it began without somebody: then everything is on its way to the file from the start.
+    #[must_use]
+    pub const fn is_parted(&self) -> bool {
+        self.parted != 0
+    }
+
     /// Whether a shard of it has left the live path.
     #[must_use]
     pub fn has_left(&self) -> bool {
@@ -150,7 +177,7 @@ impl Exchange {
         let lane = lane.ok_or(PutError::OutOfOrder(key))?;
         let waits = u64::MAX.checked_shr(64 - low(self.destinations)).unwrap_or(0);
         self.bytes += bytes.len() as u64;
-        lane.held.push_back(Held { bytes, waits, due: now + self.limits.window });
+        lane.held.push_back(Held { bytes, waits, due: now + self.limits.window, stored: false });
         Ok(())
     }
 
@@ -181,8 +208,49 @@ impl Exchange {
         {
             *doubt = None;
         }
-        let all = lane.held.iter().take_while(|held| held.waits == 0).count();
-        self.leave(key.shard, all)
+        self.leave_complete(key.shard)
+    }
+
+    /// Gives out what nobody is waited for any more.
+    fn leave_complete(&mut self, shard: ShardId) -> Vec<Left> {
+        let parted = self.parted;
+        // Whoever is gone has it in the file: it must be there.
+        let complete = |held: &&Held| held.waits & !parted == 0 && (parted == 0 || held.stored);
+        let lane = self.lanes.get(usize::from(shard));
+        let all = lane.map_or(0, |lane| lane.held.iter().take_while(complete).count());
+        self.leave(shard, all)
+    }
+
+    /// These are in the file. Gives out those that nobody is waited for any more.
+    pub fn store(&mut self, keys: &[SegmentKey]) -> Vec<Left> {
+        let mut gone = Vec::new();
+        for run in keys.chunk_by(|one, next| one.shard == next.shard) {
+            let Some(last) = run.last() else { continue };
+            let Some(lane) = self.lanes.get_mut(usize::from(last.shard)) else { continue };
+            let Some(until) = last.segment.checked_sub(lane.first) else { continue };
+            for held in lane.held.iter_mut().take((until as usize).saturating_add(1)) {
+                held.stored = true;
+            }
+            gone.extend(self.leave_complete(last.shard));
+        }
+        gone
+    }
+
+    /// Gives out what is in the file and was here for the window; all that is in the file when there
+    /// is no room, or nobody is waited for any more.
+    pub fn expire(&mut self, now: Steady) -> Vec<Left> {
+        if self.parted == 0 {
+            return Vec::new();
+        }
+        let all = self.hurried || !self.has_room();
+        let mut gone = Vec::new();
+        for shard in 0..u16::try_from(self.lanes.len()).unwrap_or(u16::MAX) {
+            let Some(lane) = self.lanes.get(usize::from(shard)) else { continue };
+            let over = |held: &&Held| held.stored && (all || held.due <= now);
+            let count = lane.held.iter().take_while(over).count();
+            gone.extend(self.leave(shard, count));
+        }
+        gone
     }
 
     /// A destination did not take a segment: from `at` on the shard is off the live path, unless a
@@ -196,6 +264,7 @@ impl Exchange {
 
     /// Everything that is here is for the refill file.
     pub fn reject_all(&mut self) {
+        self.hurried = true;
         for lane in &mut self.lanes {
             lane.left = true;
         }
@@ -209,8 +278,9 @@ impl Exchange {
             let expired = lane.held.front().is_some_and(|held| held.due <= now);
             lane.left |= !lane.held.is_empty() && (doubted || expired);
             if lane.left {
-                let all = (lane.first..).take(lane.held.len());
-                keys.extend(all.map(|segment| SegmentKey { shard, segment }));
+                let all = (lane.first..).zip(&lane.held);
+                let here = all.filter(|(_, held)| !held.stored);
+                keys.extend(here.map(|(segment, _)| SegmentKey { shard, segment }));
             }
         }
         keys
@@ -248,7 +318,8 @@ impl Exchange {
         let busy = self.lanes.iter().filter(|lane| !lane.held.is_empty());
         let dues = busy.flat_map(|lane| {
             let oldest = lane.held.front().map(|held| held.due);
-            lane.doubts.iter().flatten().copied().chain(oldest)
+            let doubts = lane.doubts.iter().flatten().copied();
+            doubts.filter(|_| !lane.left).chain(oldest)
         });
         dues.min()
     }

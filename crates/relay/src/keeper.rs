@@ -10,6 +10,7 @@
 
 use handoff_types::{Entropy, Now, Span, Steady};
 
+use crate::ack::DestinationId;
 use crate::batch::Batch;
 use crate::codec::Workbench;
 use crate::delivery::{DeliveryManager, DeliveryRules, SendError};
@@ -32,20 +33,35 @@ pub struct DeliveryManagerKeeper {
     present: DeliveryManager,
     leaving: Option<DeliveryManager>,
     stopping: Option<Steady>,
+    /// Who is known to be gone, a bit for each destination.
+    parted: u64,
 }
 
 impl DeliveryManagerKeeper {
     /// Begins with a new block.
     #[must_use]
     pub fn new(rules: DeliveryRules, now: Now, entropy: Entropy) -> Self {
-        let present = begin(&rules, now, entropy);
-        Self { rules, present, leaving: None, stopping: None }
+        let present = begin(0, &rules, now, entropy);
+        Self { rules, present, leaving: None, stopping: None, parted: 0 }
     }
 
     /// Begins with a block that goes on where it stopped.
     #[must_use]
     pub const fn resumed(rules: DeliveryRules, present: DeliveryManager) -> Self {
-        Self { rules, present, leaving: None, stopping: None }
+        Self { rules, present, leaving: None, stopping: None, parted: 0 }
+    }
+
+    /// A destination is gone. Blocks that begin from now on do not wait for it.
+    pub fn part(&mut self, destination: DestinationId) {
+        self.parted |= bit(destination);
+    }
+
+    /// A destination is here, or here again: a block that began without it is followed by another.
+    pub fn meet(&mut self, destination: DestinationId) {
+        if self.parted & bit(destination) != 0 {
+            self.parted &= !bit(destination);
+            self.present.strand();
+        }
     }
 
     /// The block that takes samples.
@@ -104,7 +120,8 @@ impl DeliveryManagerKeeper {
             leaving.reject_all();
             return false;
         }
-        let mut old = std::mem::replace(&mut self.present, begin(&self.rules, now, entropy));
+        let next = begin(self.parted, &self.rules, now, entropy);
+        let mut old = std::mem::replace(&mut self.present, next);
         old.close(now.steady, bench);
         self.leaving = Some(old);
         true
@@ -175,9 +192,14 @@ impl DeliveryManagerKeeper {
 
 /// A new block. Chance is in its age, so that a fleet that was started at once does not rotate at
 /// once.
-fn begin(rules: &DeliveryRules, now: Now, entropy: Entropy) -> DeliveryManager {
+fn begin(parted: u64, rules: &DeliveryRules, now: Now, entropy: Entropy) -> DeliveryManager {
     let mut rules = rules.clone();
     let eighth = rules.block_age_max.0 / 8;
     rules.block_age_max.0 -= entropy.word(1) % (eighth + 1);
-    DeliveryManager::new(rules, BlockId::from_entropy(entropy.0), now)
+    DeliveryManager::without(parted, rules, BlockId::from_entropy(entropy.0), now)
+}
+
+/// The bit of a destination.
+fn bit(destination: DestinationId) -> u64 {
+    u32::try_from(destination).ok().and_then(|place| 1_u64.checked_shl(place)).unwrap_or(0)
 }

@@ -15,11 +15,13 @@
 mod frame;
 mod ledger;
 mod scan;
+mod source;
 mod spool;
 
 pub use frame::{FILE_HEAD_BYTES, FRAME_CRC_BYTES, FRAME_HEAD_BYTES, Frame, Layout, Rejected};
 pub use ledger::{Entry, Ledger, NotContinuable, Stored};
 pub use scan::{Damage, Found, Tail, scan};
+pub use source::Source;
 pub use spool::{Spool, SpoolFile, SpoolLimits};
 
 use std::collections::BTreeMap;
@@ -325,16 +327,7 @@ impl Refill {
         let damaged = RefillError::Damaged(key);
         let Some(file) = &self.file else { return Err(damaged) };
         let max = self.limits.payload_bytes_max;
-        let frame = scan::read_frame(&**file, self.ledger.layout(), entry.at, max)?;
-        match (frame, entry.stored) {
-            (Some(Frame::Segment { key: found, bytes }), Stored::Segment)
-            | (Some(Frame::Snapshot { key: found, bytes }), Stored::Snapshot)
-                if found.shard == key.shard && found.segment == entry.segment =>
-            {
-                Ok(bytes)
-            }
-            _ => Err(damaged),
-        }
+        source::read(&**file, self.ledger.layout(), key, entry, max)?.ok_or(damaged)
     }
 
     /// Seals the file: from here on only the refill sender has to do with it. None if there is no

@@ -54,7 +54,7 @@ impl RefillSender {
     pub fn new(ledger: &Ledger, agent: Name, destination: &Name, token: String) -> Option<Self> {
         let acks = ledger.acks();
         let id = acks.destination(destination)?;
-        let origin = Origin { agent, block: ledger.block() };
+        let origin = Origin { agent, block: ledger.block_for(id) };
         let acked = |shard| acks.last(shard, id);
         let sender = Sender::new(destination.clone(), origin, acks.shards(), token, true, acked);
         Some(Self { sender, destination: id, skipped: Vec::new() })
@@ -72,6 +72,12 @@ impl RefillSender {
         &self.skipped
     }
 
+    /// The last confirmed segment of a shard.
+    #[must_use]
+    pub fn acked(&self, shard: ShardId) -> Option<u32> {
+        self.sender.acked(shard)
+    }
+
     /// The connection is there: what to say first.
     pub fn connected(&mut self, now: Steady) -> Message {
         self.sender.connected(now)
@@ -86,6 +92,11 @@ impl RefillSender {
     pub fn received(&mut self, message: Message, now: Steady) -> Vec<Happened> {
         // What was confirmed live lies beyond the file: the mark may be there.
         self.sender.received(message, now, |_: ShardId| Some(LAST_SEGMENT))
+    }
+
+    /// The connection took a part of what was written.
+    pub const fn took(&mut self, now: Steady) {
+        self.sender.took(now);
     }
 
     /// What the clock asks for.
@@ -128,6 +139,10 @@ impl RefillSender {
         }
         match ledger.restore(key)?.first() {
             Some(entry) if entry.stored == Stored::Snapshot => Some(Step::Read(key, *entry)),
+            // A decoder of another name cannot begin with nothing.
+            _ if ledger.block_for(self.destination) != ledger.block() => {
+                self.skip(key, ledger).map(Step::Say)
+            }
             _ => {
                 let first = SegmentKey { shard: key.shard, segment: 0 };
                 self.sender.key_frame(first, Bytes::new()).map(Step::Say)

@@ -316,6 +316,13 @@ impl Sender {
         vec![Happened::Rejected { key, reason, words }]
     }
 
+    /// The connection took a part of what was written: it is not dead, however long an answer takes.
+    pub const fn took(&mut self, now: Steady) {
+        if matches!(self.phase, Phase::Open) {
+            self.heard = now;
+        }
+    }
+
     /// What to send next, if there is credit for it. Shards take turns.
     pub fn wanted(&mut self, now: Steady) -> Option<Want> {
         if self.phase != Phase::Open {

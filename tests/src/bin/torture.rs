@@ -14,7 +14,7 @@ use handoff_tests::on_redis::twin::Twins;
 use handoff_tests::place::Place;
 use handoff_tests::redis::Server;
 use handoff_tests::stalk::{Bag, Hunts};
-use handoff_tests::{calling, groups, letters, mailbox, reminders, storm};
+use handoff_tests::{calling, groups, letters, mailbox, relay, reminders, storm};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -56,6 +56,8 @@ enum Tortured {
     Exchange,
     /// Calls of the real server, and on Redis
     Calls,
+    /// The agent of the relay, and the centres it sends to
+    Relay,
 }
 
 #[derive(Default)]
@@ -85,6 +87,7 @@ fn main() -> ExitCode {
         Tortured::Groups => torture_groups(&arguments),
         Tortured::Exchange => torture_exchange(&arguments),
         Tortured::Calls => torture_calls(&arguments),
+        Tortured::Relay => torture_relay(&arguments),
     };
     match tortured {
         Ok(summary) => {
@@ -267,6 +270,47 @@ impl Drop for Again {
             eprintln!("again: scripts/torture calls --seed {}", self.0);
         }
     }
+}
+
+/// One directory after the other until time is over: agents killed, centres that come and go.
+fn torture_relay(arguments: &Arguments) -> Result<Summary, String> {
+    let parent = match &arguments.dir {
+        Some(dir) => dir.clone(),
+        None => programs()?.join("torture-data"),
+    };
+    let over = clock() + Duration::from_secs(arguments.for_secs);
+    let mut sum = relay::Outcomes::default();
+    let mut directories = 0;
+    while clock() < over {
+        let seed = arguments.seed.wrapping_add(directories);
+        let mut place = Place::below(&parent).map_err(|error| format!("no directory: {error}"))?;
+        let hunt = relay::Hunt::new(seed, place.path());
+        let mut hunt = hunt.map_err(|error| format!("no centre: {error}"))?;
+        let mut hunted = Ok(());
+        for _ in 0..LIVES {
+            hunted = hunted.and_then(|()| hunt.life());
+            if hunted.is_err() || clock() >= over {
+                break;
+            }
+        }
+        if let Err(found) = hunted.and_then(|()| hunt.finish()) {
+            place.keep();
+            return Err(format!("{found}\nagain: scripts/torture relay --seed {seed}"));
+        }
+        directories += 1;
+        sum += hunt.outcomes();
+        eprintln!("{directories} directories, {} kills", sum.kills);
+    }
+    Ok(vec![
+        ("directories", directories),
+        ("kills", sum.kills),
+        ("  before ready", sum.kills_at_start),
+        ("clean ends", sum.clean_ends),
+        ("samples acknowledged", sum.acknowledged),
+        ("samples refused", sum.refused),
+        ("samples unknown", sum.unknown),
+        ("refill files found", sum.found_files),
+    ])
 }
 
 fn torture_streams(arguments: &Arguments) -> Result<Summary, String> {

@@ -13,8 +13,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::storm::lasts;
 use crate::{must, runtime};
+use handoff_tests::storm::lasts;
 
 /// A worker that echoes, and a caller.
 async fn pair(redis: &Redis) -> (Serving, Caller) {

@@ -290,7 +290,7 @@ fn what_redis_keeps_of_calls_is_listed_shown_cancelled_and_called_again() {
         let id = second.id();
         must("its end", second).await.unwrap_err();
         assert_eq!(must("the end", fails.drain(Duration::from_secs(20))).await, 0);
-        let dead = books.dead("later", None).await.unwrap();
+        let dead = books.dead("later", None, None).await.unwrap();
         assert_eq!((dead.total, &dead.calls[0].id), (1, &id.to_string()));
         assert_eq!(dead.calls[0].error.as_ref().unwrap().message, "as ever");
         let again = books.requeue(id).await.unwrap();
@@ -299,6 +299,6 @@ fn what_redis_keeps_of_calls_is_listed_shown_cancelled_and_called_again() {
         assert_eq!(books.show(none).await.unwrap_err().code(), Some("calls.not_found"));
         assert_eq!(books.cancel(none).await.unwrap_err().code(), Some("calls.not_found"));
         books.purge("later", None).await.unwrap();
-        assert_eq!(books.dead("later", None).await.unwrap().total, 0);
+        assert_eq!(books.dead("later", None, None).await.unwrap().total, 0);
     });
 }

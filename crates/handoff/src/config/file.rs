@@ -36,26 +36,17 @@ pub(crate) struct Tables {
 
 /// Reads the text of a file. What is right is given even if something else is wrong.
 pub(crate) fn read(file: &Path, text: &str) -> (Vec<Entry>, Vec<Problem>, Tables) {
-    let (table, errors) = DeTable::parse_recoverable(text);
-    let declared = Tables::default();
-    let mut reading = Reading { file, text, entries: Vec::new(), problems: Vec::new(), declared };
-    for error in errors {
-        let span = error.span().unwrap_or(0..0);
-        let what = error.message().trim_end().replace('\n', "; ");
-        reading.problem(span, what, None);
+    let mut reading = Reading::new(file, text);
+    if let Some(table) = reading.parsed() {
+        reading.sections(&table);
     }
-    // What could not be parsed is not there, and would only bring problems that are none.
-    if reading.problems.is_empty() {
-        reading.sections(table.get_ref());
-    }
-    reading.problems.sort_by_key(|problem| match &problem.at {
-        Some(At::Line { line, column, .. }) => (*line, *column),
-        _ => (0, 0),
-    });
-    (reading.entries, reading.problems, reading.declared)
+    let (entries, declared) =
+        (std::mem::take(&mut reading.entries), std::mem::take(&mut reading.declared));
+    (entries, reading.problems(), declared)
 }
 
-struct Reading<'a> {
+/// A file on its way to become a configuration.
+pub(super) struct Reading<'a> {
     file: &'a Path,
     text: &'a str,
     entries: Vec<Entry>,
@@ -63,8 +54,43 @@ struct Reading<'a> {
     declared: Tables,
 }
 
+impl<'a> Reading<'a> {
+    /// A file that nobody has looked at.
+    pub(super) fn new(file: &'a Path, text: &'a str) -> Self {
+        let declared = Tables::default();
+        Self { file, text, entries: Vec::new(), problems: Vec::new(), declared }
+    }
+
+    /// What is in it. None if it is no TOML: what could not be parsed is not there, and would only
+    /// bring problems that are none.
+    pub(super) fn parsed(&mut self) -> Option<DeTable<'a>> {
+        let (table, errors) = DeTable::parse_recoverable(self.text);
+        for error in errors {
+            let span = error.span().unwrap_or(0..0);
+            let what = error.message().trim_end().replace('\n', "; ");
+            self.problem(span, what, None);
+        }
+        self.problems.is_empty().then(|| table.into_inner())
+    }
+
+    /// Everything that is wrong, in the order of the file.
+    pub(super) fn problems(mut self) -> Vec<Problem> {
+        self.problems.sort_by_key(|problem| match &problem.at {
+            Some(At::Line { line, column, .. }) => (*line, *column),
+            _ => (0, 0),
+        });
+        self.problems
+    }
+}
+
 impl Reading<'_> {
-    fn problem(&mut self, span: std::ops::Range<usize>, what: String, help: Option<String>) {
+    /// Something is wrong here.
+    pub(super) fn problem(
+        &mut self,
+        span: std::ops::Range<usize>,
+        what: String,
+        help: Option<String>,
+    ) {
         let at = Some(At::span(self.file, self.text, span));
         self.problems.push(Problem::new(at, what, help));
     }
@@ -134,7 +160,7 @@ impl Reading<'_> {
 
 impl Reading<'_> {
     /// The tables of a list.
-    fn tables<T: Declared>(&mut self, value: &Spanned<DeValue<'_>>) -> Vec<T> {
+    pub(super) fn tables<T: Declared>(&mut self, value: &Spanned<DeValue<'_>>) -> Vec<T> {
         let (section, word_of) = (T::SECTION, T::WORD);
         let help = || Some(format!("write [[{section}.{word_of}]] for each {word_of}"));
         let mut all = Vec::new();
@@ -195,7 +221,8 @@ impl Reading<'_> {
     }
 }
 
-fn raw_of(value: &DeValue<'_>) -> Result<Raw, String> {
+/// A value as it was written.
+pub(super) fn raw_of(value: &DeValue<'_>) -> Result<Raw, String> {
     Ok(match value {
         DeValue::Boolean(value) => Raw::Bool(*value),
         DeValue::String(text) => Raw::Text(text.to_string()),

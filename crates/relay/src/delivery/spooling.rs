@@ -27,6 +27,8 @@ pub struct Spooling {
 pub(super) struct InFile {
     /// The segment that could be appended without a snapshot.
     next: u32,
+    /// Whether a snapshot is wanted as soon as one can be made.
+    anew: bool,
     /// Bytes since the last snapshot, and when that was.
     bytes: u64,
     since: Option<Steady>,
@@ -34,13 +36,18 @@ pub(super) struct InFile {
 
 impl InFile {
     pub(super) const fn resumed(next: u32, now: Steady) -> Self {
-        Self { next, bytes: 0, since: Some(now) }
+        Self { next, anew: false, bytes: 0, since: Some(now) }
+    }
+
+    /// A snapshot is written as soon as one can be made.
+    pub(super) const fn begin_anew(&mut self) {
+        self.anew = true;
     }
 
     fn wants_snapshot(&self, first: u32, now: Steady, bytes: u64, age: Span) -> bool {
         // A decoder needs nothing before the first segment of a block.
         let old = self.since.is_some_and(|since| now.since(since) >= age);
-        first != self.next || first > 0 && (self.bytes >= bytes || old)
+        self.anew || first != self.next || first > 0 && (self.bytes >= bytes || old)
     }
 }
 
@@ -56,18 +63,23 @@ impl DeliveryManager {
         for run in keys.chunk_by(|one, next| one.shard == next.shard) {
             let Some(first) = run.first() else { continue };
             let Some(lane) = self.lanes.get(usize::from(first.shard)) else { continue };
-            debug_assert_eq!(lane.trailing.next_segment(), first.segment, "it is the oldest here");
+            // What is in the file already may still be here for others: then the next one follows it.
+            let oldest = lane.trailing.next_segment() == first.segment;
+            debug_assert!(oldest || lane.file.next == first.segment, "the file goes on or begins");
             let rules = &self.rules;
-            if lane.file.wants_snapshot(
-                first.segment,
-                now,
-                rules.key_frame_bytes,
-                rules.key_frame_age,
-            ) {
+            if oldest
+                && lane.file.wants_snapshot(
+                    first.segment,
+                    now,
+                    rules.key_frame_bytes,
+                    rules.key_frame_age,
+                )
+            {
                 let bytes = lane.trailing.key_frame(&lane.encoder, bench);
                 frames.push(Frame::Snapshot { key: *first, bytes });
             }
-            let segments = self.exchange.segments(first.shard).take(run.len());
+            let segments = self.exchange.segments(first.shard);
+            let segments = segments.filter(|(key, _)| *key >= *first).take(run.len());
             frames
                 .extend(segments.map(|(key, bytes)| Frame::Segment { key, bytes: bytes.clone() }));
         }
@@ -91,6 +103,7 @@ impl DeliveryManager {
             let file = &mut lane.file;
             if matches!(frame, Frame::Snapshot { .. }) {
                 (file.next, file.bytes, file.since) = (key.segment, 0, Some(now));
+                file.anew = false;
             } else {
                 file.next = key.segment.saturating_add(1);
                 file.bytes += bytes.len() as u64;
@@ -100,7 +113,17 @@ impl DeliveryManager {
         self.spool_full = false;
         self.written = spooling.acks;
         self.rejects.drain(..spooling.rejects.min(self.rejects.len()));
-        let left = self.exchange.remove(&spooling.keys);
+        if !self.exchange.is_parted() {
+            let left = self.exchange.remove(&spooling.keys);
+            return self.left(&left, Settled::Spooled, bench);
+        }
+        for key in &spooling.keys {
+            let ended = self.promises.settle(*key, Settled::Spooled);
+            self.ended.extend(ended);
+        }
+        let mut left = self.exchange.store(&spooling.keys);
+        left.extend(self.exchange.expire(now));
+        left.sort_by_key(|(key, _)| *key);
         self.left(&left, Settled::Spooled, bench);
     }
 
@@ -118,7 +141,7 @@ impl DeliveryManager {
     /// What is appended to a file that exists when the agent stops in order: a snapshot behind each
     /// shard, and the mark that nothing follows. The block must be drained.
     pub fn farewell(&self, bench: &mut Workbench) -> Option<Vec<Frame>> {
-        if !self.is_drained() || self.exchange.has_left() {
+        if !self.is_drained() || self.exchange.has_left() || self.ahead {
             return None;
         }
         let mut frames = vec![Frame::Statuses(self.acks.numbers().to_vec())];

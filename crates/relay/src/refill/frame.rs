@@ -21,7 +21,7 @@ use bytes::Bytes;
 
 use crate::ack::{DESTINATIONS_MAX, put_numbers, take_numbers};
 use crate::codec::ENCODER_VERSION;
-use crate::key::{BlockId, NAME_BYTES_MAX, Name, SegmentKey, Shards};
+use crate::key::{BlockId, NAME_BYTES_MAX, NO_SEGMENT, Name, SegmentKey, Shards};
 use crate::wire::{self, Front, Malformed};
 
 /// Bytes of a frame's header.
@@ -117,6 +117,14 @@ pub struct Rejected {
     pub destination: u32,
     /// What it did not take.
     pub key: SegmentKey,
+}
+
+impl Rejected {
+    /// Not a segment but the whole block: the destination has its numbers from somebody else.
+    #[must_use]
+    pub const fn ahead(destination: u32) -> Self {
+        Self { destination, key: SegmentKey { shard: 0, segment: NO_SEGMENT } }
+    }
 }
 
 /// A frame of a refill file.

@@ -4,7 +4,7 @@
 //! file is nothing but that.
 
 use super::frame::{Frame, Layout, Rejected};
-use crate::ack::AckStatus;
+use crate::ack::{AckStatus, DestinationId};
 use crate::key::{BlockId, Name, SegmentKey, ShardId, Shards};
 
 /// What a piece of the file is.
@@ -107,6 +107,22 @@ impl Ledger {
     #[must_use]
     pub fn rejects(&self) -> &[Rejected] {
         &self.rejects
+    }
+
+    /// The name of the block in a conversation with this destination: another one if it has the
+    /// numbers of this block from somebody else.
+    #[must_use]
+    pub fn block_for(&self, destination: DestinationId) -> BlockId {
+        let ahead = u32::try_from(destination).map(Rejected::ahead);
+        let renamed = ahead.is_ok_and(|ahead| self.rejects.contains(&ahead));
+        if renamed { self.block.again() } else { self.block }
+    }
+
+    /// The same file as if nobody had confirmed anything.
+    #[must_use]
+    pub fn unconfirmed(mut self) -> Self {
+        self.acks = AckStatus::new(self.acks.names().iter().cloned(), self.acks.shards());
+        self
     }
 
     /// What there is of a shard that can be decoded with what lies before it.

@@ -59,6 +59,14 @@ pub fn negotiate(
     }
 }
 
+/// How many bytes a Snappy block says that it unpacks to, so that room for them can be asked for.
+///
+/// # Errors
+/// It is damaged.
+pub fn unpacked_len(body: &[u8]) -> Result<usize, Malformed> {
+    snap::raw::decompress_len(body).map_err(|_| Malformed("is no block of Snappy"))
+}
+
 /// Unpacks a Snappy block. Its size is compared with the limit, and with what so few bytes can
 /// unpack to, before room is made for it.
 ///
@@ -67,7 +75,7 @@ pub fn negotiate(
 pub fn unpack(body: &[u8], bytes_max: usize, out: &mut Vec<u8>) -> Result<(), Malformed> {
     out.clear();
     let broken = |_| Malformed("is no block of Snappy");
-    let len = snap::raw::decompress_len(body).map_err(broken)?;
+    let len = unpacked_len(body)?;
     // A byte of Snappy yields at most 64 / 3 bytes: a length beyond that is not worth its memory.
     if len > bytes_max || len / 64 > body.len() {
         return Err(Malformed("unpacks to more than allowed"));

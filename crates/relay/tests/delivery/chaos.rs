@@ -25,6 +25,7 @@ fn live(seed: u64) -> World {
         ..rules(destinations)
     };
     let mut world = World::new(rules, Arc::new(Memory::new()));
+    world.notices = roll(2) == 0;
     for _ in 0..60 {
         let to = usize::try_from(roll(destinations as u64)).unwrap();
         match roll(10) {

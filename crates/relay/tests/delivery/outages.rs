@@ -38,6 +38,43 @@ fn the_healthy_destination_keeps_up_and_the_other_gets_everything_later() {
 }
 
 #[test]
+fn a_destination_that_is_known_to_be_gone_makes_nobody_wait_and_no_block_short() {
+    let mut world = World::new(rules(2), Arc::new(Memory::new()));
+    world.notices = true;
+    world.destinations[1].up = false;
+    world.send(10, Mode::Durable).unwrap();
+    world.run(Span::from_secs(11));
+    let mut blocks = std::collections::BTreeSet::new();
+    for round in 0..100 {
+        let pledge = world.send(10, Mode::Durable).unwrap().0;
+        world.run(Span::from_millis(300));
+        assert_eq!(world.ended.get(&pledge), Some(&Outcome::Kept), "round {round} waits");
+        world.assert_exactly_once(0, "the healthy one");
+        blocks.insert(world.keeper.present().block());
+        world.pass(Span::from_secs(2));
+    }
+    assert_eq!(blocks.len(), 1, "one block until it is back");
+    assert!(world.files() <= 2);
+    // The healthy one is cut now and then: it goes on where it was, or with the next block.
+    for _ in 0..5 {
+        world.destinations[0].up = false;
+        world.send(10, Mode::Durable).unwrap();
+        world.run(Span::from_secs(1));
+        world.destinations[0].up = true;
+        world.run(Span::from_secs(12));
+        world.assert_exactly_once(0, "the healthy one, cut");
+    }
+    world.destinations[1].up = true;
+    world.run(Span::from_secs(30));
+    world.assert_all_exactly_once("it is back");
+    assert_eq!(world.files(), 0);
+    world.send(10, Mode::Durable).unwrap();
+    world.run(Span::from_secs(2));
+    world.assert_all_exactly_once("whole again");
+    assert_eq!(world.files(), 0, "without the disk");
+}
+
+#[test]
 fn new_samples_do_not_wait_behind_the_backlog() {
     let mut world = World::new(rules(1), Arc::new(Memory::new()));
     world.destinations[0].up = false;

@@ -103,21 +103,25 @@ fn a_session_of_a_backlog_cut_after_any_byte_loses_and_doubles_nothing() {
 }
 
 #[test]
-fn a_receiver_with_more_than_was_encoded_closes_the_block_instead_of_losing_samples() {
-    let mut world = World::new(small(), Arc::new(Memory::new()));
-    let block = world.keeper.present().block();
-    for shard in 0..2 {
-        world.destinations[0].marks.insert((block, shard), 7);
+fn a_receiver_with_more_than_was_encoded_gets_the_block_under_another_name_and_the_others_once() {
+    for ahead in [1, 2] {
+        let rules = DeliveryRules { segment_samples: 4, ..rules(2) };
+        let mut world = World::new(rules, Arc::new(Memory::new()));
+        let block = world.keeper.present().block();
+        for shard in 0..ahead {
+            world.destinations[0].marks.insert((block, shard), 7);
+        }
+        for _ in 0..3 {
+            world.send(8, Mode::Memory).unwrap();
+            world.turn();
+        }
+        world.run(Span::from_secs(6));
+        assert_ne!(world.keeper.present().block(), block, "its numbers are used up");
+        world.send(8, Mode::Memory).unwrap();
+        world.run(Span::from_secs(6));
+        world.assert_all_exactly_once(&format!("ahead in {ahead} shards"));
+        assert_eq!(world.files(), 0);
     }
-    world.send(8, Mode::Memory).unwrap();
-    world.run(Span::from_secs(6));
-    assert_ne!(world.keeper.present().block(), block);
-    // The numbers of the first block are used up; what comes later has numbers of its own.
-    world.sent.clear();
-    world.destinations[0].taken.clear();
-    world.send(8, Mode::Memory).unwrap();
-    world.run(Span::from_secs(6));
-    world.assert_exactly_once(0, "the block after it");
 }
 
 #[test]
@@ -157,4 +161,85 @@ fn a_peer_that_names_another_segment_than_it_sends_moves_no_mark() {
     let key = SegmentKey { shard: 0, segment: 0 };
     assert_eq!(hear(0, 0, bytes), Received::Samples(key));
     assert!(matches!(hear(0, 0, Bytes::new()), Received::Broken(_)));
+}
+
+/// A greeting, and the first segments of its only shard.
+fn greeting_and_segments(count: u32) -> (handoff_relay::session::Hello, Vec<bytes::Bytes>) {
+    use handoff_relay::codec::{CodecLimits, Encoder, Workbench};
+    use handoff_relay::{Batch, BlockId, Origin, Sample, Sharder, Shards};
+
+    let mut bench = Workbench::new().unwrap();
+    let block = BlockId([7; 16]);
+    let mut encoder = Encoder::new(block, 0, CodecLimits::default());
+    let mut segments = Vec::new();
+    for number in 0..count {
+        let mut batch = Batch::default();
+        let sample = Sample::new(i64::from(number) * 1_000, f64::from(number));
+        batch.push([(&b"__name__"[..], &b"up"[..])], &[sample]).unwrap();
+        encoder.add(&Sharder::new(Shards::ONE).shard(&batch)).unwrap();
+        segments.push(encoder.encode(&mut bench).unwrap().bytes);
+    }
+    let hello = handoff_relay::session::Hello {
+        origin: Origin { agent: crate::world::name("agent"), block },
+        shards: Shards::ONE,
+        encoder: 1,
+        backlog: false,
+        token: String::new(),
+        first: vec![0],
+    };
+    (hello, segments)
+}
+
+#[test]
+fn what_is_not_above_the_mark_is_decoded_confirmed_and_given_to_nobody() {
+    use handoff_relay::codec::{Decoded, Workbench};
+    use handoff_relay::session::Message;
+    use handoff_relay::{Received, Receiver, SegmentKey};
+
+    let mut bench = Workbench::new().unwrap();
+    let mut decoded = Decoded::default();
+    let (hello, segments) = greeting_and_segments(6);
+    // Nothing is left of it but what its sink knows: it was restarted.
+    let mut receiver = Receiver::new(&hello, Default::default()).unwrap();
+    receiver.greeted(&hello, |_| Some(3));
+    for (number, bytes) in (0..).zip(segments) {
+        let key = SegmentKey { shard: 0, segment: number };
+        let heard = receiver.received(&Message::Segment { key, bytes }, &mut bench, &mut decoded);
+        if number <= 3 {
+            assert_eq!(heard, Received::Answer(Message::Ack(key)), "segment {number}");
+            assert_eq!(decoded.samples(), [], "segment {number} was given out again");
+        } else {
+            assert_eq!(heard, Received::Samples(key));
+            assert_eq!(decoded.samples().len(), 1);
+        }
+    }
+}
+
+#[test]
+fn a_mark_confirms_what_was_never_heard_to_be_confirmed_and_nothing_of_it_is_sent_again() {
+    use handoff_relay::session::{HelloAck, Message, ShardState};
+    use handoff_relay::{Happened, SegmentKey, Sender, Shards, Want};
+    use handoff_types::Steady;
+
+    let (hello, segments) = greeting_and_segments(6);
+    let name = crate::world::name("d0");
+    let now = Steady(0);
+    let mut sender = Sender::new(name, hello.origin, Shards::ONE, String::new(), false, |_| None);
+    let ack = |mark: Option<u32>| {
+        let stands = mark.map(|mark| mark + 1);
+        let shards = vec![ShardState { mark, stands }];
+        Message::HelloAck(HelloAck { frame_bytes_max: 1 << 20, credit: 1 << 20, shards })
+    };
+    let key = |segment| SegmentKey { shard: 0, segment };
+    sender.connected(now);
+    assert_eq!(sender.received(ack(None), now, |_| Some(5)), [Happened::Opened]);
+    for (number, bytes) in (0..).zip(&segments) {
+        assert_eq!(sender.wanted(now), Some(Want::Segment(key(number))));
+        sender.segment(key(number), bytes).unwrap();
+    }
+    assert_eq!(sender.lost().len(), 6, "nobody said that any of them arrived");
+    sender.connected(now);
+    let happened = sender.received(ack(Some(3)), now, |_| Some(5));
+    assert_eq!(happened, [Happened::Opened, Happened::Acked(key(3))]);
+    assert_eq!(sender.wanted(now), Some(Want::Segment(key(4))));
 }

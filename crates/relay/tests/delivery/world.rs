@@ -31,6 +31,8 @@ struct Live {
     to: usize,
     sender: Sender,
     connection: Option<Connection>,
+    /// The destination has the numbers of the block from somebody else.
+    over: bool,
 }
 
 struct Backlog {
@@ -54,6 +56,8 @@ pub struct World {
     /// How often a destination was told to go on without something.
     pub skips: usize,
     pub disk_fails: bool,
+    /// Whether the agent notices that a destination is gone.
+    pub notices: bool,
     /// Whether the disk stopped: the process has ended and does nothing any more.
     pub dead: bool,
     refills: BTreeMap<BlockId, Refill>,
@@ -105,6 +109,7 @@ impl World {
             cuts: 0,
             skips: 0,
             disk_fails: false,
+            notices: false,
             dead: false,
             refills: BTreeMap::new(),
             live: Vec::new(),
@@ -271,14 +276,20 @@ impl World {
                     false,
                     |shard| acks.last(shard, to),
                 );
-                self.live.push(Live { block, to, sender, connection: None });
+                self.live.push(Live { block, to, sender, connection: None, over: false });
             }
         }
     }
 
     fn drive(&mut self, live: &mut Live) {
         let now = self.now.steady;
+        if live.over {
+            return;
+        }
         if !self.destinations[live.to].up {
+            if self.notices {
+                self.keeper.part(live.to);
+            }
             if live.connection.take().is_some() {
                 self.broke(live);
             }
@@ -295,14 +306,19 @@ impl World {
                 Want::Segment(key) => match one.get(key) {
                     Got::Segment(bytes) => live.sender.segment(key, &bytes),
                     // Not made yet, or in the file: then it is for the backlog.
-                    Got::NotYet | Got::Gone => None,
+                    Got::NotYet => None,
+                    Got::Gone => {
+                        one.strand();
+                        None
+                    }
                 },
                 Want::KeyFrame(key) => {
                     let (from, bytes) = one.restore(key.shard, &mut self.bench).unwrap();
-                    match from.segment <= key.segment {
-                        true => live.sender.key_frame(from, bytes),
-                        false => None,
+                    if from.segment > key.segment {
+                        one.strand();
+                        break;
                     }
+                    live.sender.key_frame(from, bytes)
                 }
             };
             let Some(message) = message else { break };
@@ -327,10 +343,14 @@ impl World {
         let (now, to) = (self.now.steady, live.to);
         let Some(one) = self.keeper.block_mut(live.block) else { return };
         match happened {
-            Happened::Opened | Happened::Refused { .. } => {}
+            Happened::Opened => self.keeper.meet(to),
+            Happened::Refused { .. } => {}
             Happened::Acked(key) => one.ack(key, to, now, &mut self.bench),
             Happened::Rejected { key, .. } => one.reject(key, to, now),
-            Happened::Ahead(_) => one.ahead(),
+            Happened::Ahead(_) => {
+                one.ahead(to);
+                live.over = true;
+            }
             Happened::Broken(words) => panic!("{words}"),
         }
     }

@@ -1,0 +1,51 @@
+//! A stock Prometheus in front of the relay's agent. It speaks remote write 1.0; no sender of 2.0 is in
+//! Debian, so that is tried with bodies made by hand (`tests/tests/relay`).
+
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking, and its name is its documentation"
+)]
+
+use std::time::Duration;
+
+use handoff_tests::place::Place;
+use handoff_tests::prometheus::Prometheus;
+use handoff_tests::relay::{Centre, Den, Manner, wait};
+
+#[test]
+fn what_a_stock_prometheus_sends_arrives_once_through_an_outage() {
+    let place = Place::temporary().unwrap();
+    let centre = Centre::new().unwrap();
+    let den = Den::new(place.path(), &[("centre", centre.address)]).unwrap();
+    let agent = den.agent(&[]).unwrap();
+    let prometheus = Prometheus::start(place.path(), agent.http).unwrap();
+    let samples = || agent.count("handoff_relay_samples_total").unwrap();
+    centre.wait_for(500);
+    centre.behave(Manner::Gone);
+    let before = samples();
+    // It goes on sending, and is answered: nextest ends a test that waits for ever.
+    while samples() < before + 500 {
+        wait(Duration::from_millis(50));
+    }
+    assert!(!den.files().unwrap().is_empty(), "what the centre misses is on disk");
+    centre.behave(Manner::Takes);
+    let back = samples();
+    while samples() < back + 500 {
+        wait(Duration::from_millis(50));
+    }
+    prometheus.stop().unwrap();
+    let sent = samples();
+    centre.wait_for(sent);
+    let taken = centre.taken();
+    assert_eq!(taken.len(), sent);
+    assert_eq!(taken.values().find(|times| **times != 1), None, "each once");
+    assert!(taken.keys().any(|(series, ..)| series.starts_with("up,")), "the labels are there");
+    for refused in ["400", "413", "415", "429", "503"] {
+        let line = format!("handoff_relay_requests_total{{status=\"{refused}\"}}");
+        assert_eq!(agent.metric(&line).unwrap(), None, "{refused}");
+    }
+    den.wait_until(<[String]>::is_empty);
+    agent.stop().unwrap();
+}
