@@ -34,7 +34,8 @@ pub(super) fn write_back(file: &File, range: Range<u64>) {
 pub(super) fn let_go(file: &File, range: Range<u64>) {
     let Some(len) = NonZeroU64::new(range.end.saturating_sub(range.start)) else { return };
     // A hint may be refused; the pages are then freed when the kernel needs them.
-    let _ = rustix::fs::fadvise(file, range.start, Some(len), rustix::fs::Advice::DontNeed);
+    rustix::fs::fadvise(file, range.start, Some(len), rustix::fs::Advice::DontNeed)
+        .unwrap_or_default();
 }
 
 pub(super) fn on_memory_filesystem(root_dir: &File) -> io::Result<bool> {
