@@ -186,9 +186,13 @@ impl Inspector {
     /// [`Trouble`]
     pub async fn channels(&self) -> Result<Vec<Channel>, Trouble> {
         let union = words(&["SUNION", "origami:x:channels", "origami:x:waiting"]);
-        let value = self.room.must(&self.line, &union).await?;
-        let names = value.array().iter().filter_map(|name| name.text()?.parse().ok());
-        let names: BTreeSet<ChannelName> = names.collect();
+        // Where calls wait and nobody serves.
+        let parked = words(&["ZRANGE", "origami:x:parked", "0", "-1"]);
+        let mut names: BTreeSet<ChannelName> = BTreeSet::new();
+        for command in [union, parked] {
+            let value = self.room.must(&self.line, &command).await?;
+            names.extend(value.array().iter().filter_map(|name| name.text()?.parse().ok()));
+        }
         let mut channels = Vec::new();
         for name in names {
             channels.push(self.channel(name).await?);

@@ -20,6 +20,8 @@ use super::workload::{KEPT, settings};
 #[derive(Debug, Default)]
 pub(super) struct Oracle {
     calls: BTreeMap<CallId, Belief>,
+    /// Those that somebody wanted no more. It may be decided before anybody was told of the call.
+    cancelled: BTreeSet<CallId>,
 }
 
 /// What is believed of a call.
@@ -34,8 +36,6 @@ struct Belief {
     end: Option<(Outcome, Steady)>,
     /// Its caller said that it has the outcome.
     acked: bool,
-    /// Somebody wants it no more.
-    cancelled: bool,
     /// The largest fence that came back after a restart, told or not.
     came_back: u64,
     /// To whom each fence was told, and as which attempt.
@@ -56,7 +56,6 @@ impl Belief {
             there: false,
             end: None,
             acked: false,
-            cancelled: false,
             came_back: 0,
             fences: BTreeMap::new(),
             begun: BTreeMap::new(),
@@ -97,7 +96,7 @@ impl Oracle {
     pub(super) fn decides(&mut self, ask: &Ask) {
         match ask {
             Ask::Cancel { call, .. } => {
-                self.calls.entry(*call).and_modify(|call| call.cancelled = true);
+                self.cancelled.insert(*call);
             }
             Ask::Acknowledge { call, .. } => {
                 self.calls.entry(*call).and_modify(|call| call.acked = true);
@@ -194,7 +193,12 @@ impl Oracle {
     ) -> Result<(), Violation> {
         let known = self.known(call)?;
         let wrong = |why| Err(Violation::Fence { call, fence, why });
-        if known.failed.contains(&fence) || known.result == Some(fence) {
+        if known.result == Some(fence) {
+            return Ok(());
+        }
+        if known.failed.contains(&fence) {
+            // Perhaps it had only been about to fail when the server was killed.
+            known.result = known.result.or(result.is_ok().then_some(fence));
             return Ok(());
         }
         if known.latest() != Some((fence, client)) {
@@ -234,7 +238,9 @@ impl Oracle {
             None if known.latest().is_some_and(|(latest, _)| latest > fence) => {
                 wrong("a larger one was told before")
             }
-            None if known.end.is_some() => wrong("the call is over"),
+            // The end of one that is in memory only does not wait for the disk, and an offer that was
+            // decided beside others does.
+            None if known.end.is_some() && known.is_durable() => wrong("the call is over"),
             None if offer.attempt > known.settings().attempts_max => {
                 wrong("it was begun often enough")
             }
@@ -246,6 +252,7 @@ impl Oracle {
     }
 
     fn ended(&mut self, call: CallId, outcome: &Outcome, now: Steady) -> Result<(), Violation> {
+        let cancelled = self.cancelled.contains(&call);
         let known = self.known(call)?;
         if let Some((before, _)) = &known.end {
             let (before, after) = (format!("{before:?}"), format!("{outcome:?}"));
@@ -265,7 +272,7 @@ impl Oracle {
                 true => (!late(known.asked.queue_timeout)).then_some("it could have waited"),
                 false => Some("it was begun"),
             },
-            Outcome::Cancelled => (!known.cancelled).then_some("nobody cancelled it"),
+            Outcome::Cancelled => (!cancelled).then_some("nobody cancelled it"),
             Outcome::Failed(Failure::NoConsumer) => {
                 (!known.asked.only_with_consumer).then_some("it was to wait")
             }
@@ -304,25 +311,33 @@ impl Oracle {
         now: Now,
     ) -> Result<usize, Violation> {
         // What was decided and told to nobody may be true all the same.
-        let mut ends: BTreeMap<CallId, Vec<&Outcome>> = BTreeMap::new();
+        let mut ends: BTreeMap<CallId, Vec<(&Outcome, Steady)>> = BTreeMap::new();
         let mut offers: BTreeMap<CallId, u64> = BTreeMap::new();
+        // Ids of calls that may be forgotten, used again.
+        let mut anew: BTreeMap<CallId, &Asked> = BTreeMap::new();
+        // Results that were taken, perhaps.
+        let mut results: BTreeMap<CallId, u64> = BTreeMap::new();
         for asked in lost {
             if let Ask::Request(new) = &asked.ask {
                 let fresh = || Belief::of(new, asked.now.steady);
                 self.calls.entry(new.id).or_insert_with(fresh);
+                if let Reply::Registered { call, again: false } = &asked.reply {
+                    anew.insert(*call, asked);
+                }
             }
-            if let (Ask::Respond { call, fence, result: Err(_), .. }, Reply::Taken(Ok(()))) =
+            if let (Ask::Respond { call, fence, result, .. }, Reply::Taken(Ok(()))) =
                 (&asked.ask, &asked.reply)
             {
+                results.insert(*call, *fence);
                 // Perhaps it failed, and is tried again.
                 self.calls.entry(*call).and_modify(|known| {
-                    known.failed.insert(*fence);
+                    known.failed.extend(result.is_err().then_some(*fence));
                 });
             }
             for notice in &asked.notices {
                 match notice {
                     Notice::Ended { call, outcome, .. } => {
-                        ends.entry(*call).or_default().push(outcome);
+                        ends.entry(*call).or_default().push((outcome, asked.now.steady));
                     }
                     Notice::Offer(offer) => {
                         let most = offers.entry(offer.call).or_default();
@@ -338,11 +353,18 @@ impl Oracle {
                 *known = Belief::of(&known.asked, now.steady);
                 continue;
             }
+            if let Some(asked) = anew.get(id).filter(|_| known.may_be_forgotten(now.steady))
+                && let Ask::Request(new) = &asked.ask
+                && state.call(*id).is_some_and(|call| call.created == asked.now.wall)
+            {
+                *known = Belief::of(new, asked.now.steady);
+            }
             known.since = known.since.min(now.steady);
             known.begun.values_mut().for_each(|heard| *heard = (*heard).min(now.steady));
             let ended = ends.get(id).map(Vec::as_slice).unwrap_or_default();
             let Some(call) = state.call(*id) else {
-                let unseen = !ended.is_empty() && (known.acked || known.asked.caller.is_none());
+                let needed = !known.acked && known.asked.caller.is_some();
+                let unseen = ended.iter().any(|(_, at)| !needed || *at + KEPT <= now.steady);
                 if known.there && !known.may_be_forgotten(now.steady) && !unseen {
                     let why = "it is not there after a restart";
                     return Err(Violation::Forgotten { call: *id, why });
@@ -364,8 +386,9 @@ impl Oracle {
             match (&known.end, found) {
                 (None, None) => {}
                 (Some((before, _)), Some(found)) if before == found => {}
-                (None, Some(found)) if ended.contains(&found) => {
+                (None, Some(found)) if ended.iter().any(|(end, _)| *end == found) => {
                     known.end = Some((found.clone(), now.steady));
+                    known.result = known.result.or(results.get(id).copied());
                 }
                 (before, found) => {
                     let before = format!("{:?}", before.as_ref().map(|(outcome, _)| outcome));

@@ -123,7 +123,8 @@ fn a_mixed_pool_answers_each_call_once_and_everybody_has_a_share() {
     let server = Server::start();
     let runtime = runtime();
     let _guardian = guardian(&runtime, &server);
-    let foreign = Version::ALL.map(|version| Foreign::start(&server, version));
+    // A stock consumer answers in its own layout, so those who share a channel are of one version.
+    let foreign = [Version::Swapped; 2].map(|version| Foreign::start(&server, version));
     let begun = [Begun::default(), Begun::default()];
     let (caller, _workers) = runtime.block_on(async {
         let mut workers = Vec::new();
