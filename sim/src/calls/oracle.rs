@@ -235,11 +235,13 @@ impl Oracle {
         match known.fences.get(&fence) {
             Some(before) if *before == (offer.to, offer.attempt) => Ok(()),
             Some(_) => wrong("it was told otherwise before"),
-            None if known.latest().is_some_and(|(latest, _)| latest > fence) => {
+            // What is said of one that is in memory only does not wait for the disk, and an offer that
+            // was decided beside others does.
+            None if known.is_durable()
+                && known.latest().is_some_and(|(latest, _)| latest > fence) =>
+            {
                 wrong("a larger one was told before")
             }
-            // The end of one that is in memory only does not wait for the disk, and an offer that was
-            // decided beside others does.
             None if known.end.is_some() && known.is_durable() => wrong("the call is over"),
             None if offer.attempt > known.settings().attempts_max => {
                 wrong("it was begun often enough")
@@ -387,7 +389,8 @@ impl Oracle {
                 (None, None) => {}
                 (Some((before, _)), Some(found)) if before == found => {}
                 (None, Some(found)) if ended.iter().any(|(end, _)| *end == found) => {
-                    known.end = Some((found.clone(), now.steady));
+                    let at = ended.iter().find(|(end, _)| *end == found).map(|(_, at)| *at);
+                    known.end = Some((found.clone(), at.unwrap_or(now.steady).min(now.steady)));
                     known.result = known.result.or(results.get(id).copied());
                 }
                 (before, found) => {
