@@ -16,13 +16,19 @@ pub(crate) const NAMES: [&str; 2] = ["one", "two"];
 
 impl World {
     pub(crate) fn new(centres: usize, flags: &[&str]) -> Self {
+        let mut world = Self::before_an_agent(centres);
+        world.agent = Some(world.den.agent(flags).unwrap());
+        world
+    }
+
+    /// Everything but an agent: nobody has spoken to the centres yet.
+    pub(crate) fn before_an_agent(centres: usize) -> Self {
         let centres: Vec<Centre> = (0..centres).map(|_| Centre::new().unwrap()).collect();
         let place = Place::temporary().unwrap();
         let destinations: Vec<_> =
             NAMES.into_iter().zip(centres.iter().map(|c| c.address)).collect();
         let den = Den::new(place.path(), &destinations).unwrap();
-        let agent = Some(den.agent(flags).unwrap());
-        Self { centres, den, agent, sent: Vec::new(), place }
+        Self { centres, den, agent: None, sent: Vec::new(), place }
     }
 
     pub(crate) fn agent(&self) -> &Agent {
