@@ -33,15 +33,13 @@ use self::register::Batch;
 use crate::bystanders::Ticks;
 use crate::report::{Goal, Report, Settings};
 use crate::samples::Samples;
-use crate::server::Server;
+use crate::server::{Server, settled};
 use crate::site::Site;
 use crate::{Failed, Row};
 
 const DESCRIPTION_BYTES: usize = 32;
 const IDLE_TYPE: &str = "idle";
 const DAY_SECS: f64 = 86_400.0;
-const SETTLE_MIN: Duration = Duration::from_secs(3);
-const SETTLE_MAX: Duration = Duration::from_secs(60);
 /// Of the file that the floors overwrite.
 const RAW_BYTES: u64 = 16 << 20;
 /// Of the events that are listened to.
@@ -234,13 +232,7 @@ impl Run<'_> {
     /// disk has it: otherwise its hundreds of megabytes are what is measured next.
     fn settle(&self, data: &Path) {
         (self.talk)("settling: until no checkpoint is under way");
-        let begun = now();
-        let under_way = || data.join("checkpoints/events.writing").exists();
-        // One that is due begins within a second.
-        while begun.elapsed() < SETTLE_MIN || (under_way() && begun.elapsed() < SETTLE_MAX) {
-            thread::park_timeout(Duration::from_millis(100));
-        }
-        rustix::fs::sync();
+        settled(data, "events");
     }
 
     fn idle(&mut self, server: &Server) {

@@ -12,6 +12,20 @@ use handoff_probe::now;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+const SETTLE_MIN: Duration = Duration::from_secs(3);
+const SETTLE_MAX: Duration = Duration::from_secs(60);
+
+/// Waits until no checkpoint of a room is under way, and what was written is on the disk.
+pub(crate) fn settled(data: &Path, room: &str) {
+    let begun = now();
+    let writing = data.join(format!("checkpoints/{room}.writing"));
+    // One that is due begins within a second.
+    while begun.elapsed() < SETTLE_MIN || (writing.exists() && begun.elapsed() < SETTLE_MAX) {
+        thread::park_timeout(Duration::from_millis(100));
+    }
+    rustix::fs::sync();
+}
+
 /// A running server. Dropped, it is killed.
 #[derive(Debug)]
 pub(crate) struct Server {
@@ -38,6 +52,8 @@ impl Server {
                 "--json",
                 "--quiet",
                 "--listen",
+                "127.0.0.1:0",
+                "--relay-listen",
                 "127.0.0.1:0",
                 "--events-listen",
                 "127.0.0.1:0",

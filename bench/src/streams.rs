@@ -3,7 +3,8 @@
 //! ```text
 //!  floors      raw sync │ GET /healthz, one and 256 connections │ recycled and moved by plain code
 //!  single      one message a request: one in flight, 256 connections
-//!  batches     a thousand messages a request, 1 KiB and 100 B, for seconds; single ones beside them
+//!  batches     a thousand messages a request, 1 KiB and 100 B, for seconds; single ones beside them;
+//!              a burst inside the ring of the journal
 //!  sustained   the same for a minute
 //!  fetch       raw batches, MessagePack
 //!  groups      how soon messages are handed over, and how many with leases and commits
@@ -12,6 +13,7 @@
 //!  peers       NATS and Redis, by the same client
 //! ```
 
+mod batches;
 mod groups;
 mod packed;
 mod peers;
@@ -191,11 +193,13 @@ impl Run<'_> {
     }
 
     fn server(&self, name: &str) -> Result<Bench, Failed> {
+        self.server_with(name, &[])
+    }
+
+    fn server_with(&self, name: &str, settings: &[(&str, &str)]) -> Result<Bench, Failed> {
         let corner = self.site.corner(name)?;
         let data = corner.file("data");
-        let server =
-            Server::start_with(self.program, &data, &[("HANDOFF_EVENTS__ENABLED", "false")])
-                .or_else(|_| Server::start(self.program, &data))?;
+        let server = Server::start_with(self.program, &data, settings)?;
         Ok(Bench { server, data, _corner: corner })
     }
 
@@ -249,43 +253,6 @@ impl Run<'_> {
         self.row("single_256_flushes", "device flushes per acknowledgement", "", flushes);
         bench.server.stop()?;
         Ok(Single { one_p50, many_rate })
-    }
-
-    fn batches(&mut self) -> Result<(), Failed> {
-        for (bytes, goal) in [(MESSAGE_BYTES, Some(500_000.0)), (100, None)] {
-            (self.talk)(&format!("batches: {BATCH} messages of {bytes} B"));
-            let bench = self.server("batches")?;
-            let http = bench.server.http();
-            create(http, "batches", 4)?;
-            create(http, "beside", 1)?;
-            let mut requests = Requests::of(vec![produce("batches", BATCH, bytes, &[])]);
-            let offer = Offer::of(4, 2, self.plan.time);
-            let time = self.plan.time;
-            let (load, beside) = thread::scope(|scope| {
-                let beside = scope.spawn(|| {
-                    let mut one = Requests::of(vec![produce("beside", 1, MESSAGE_BYTES, &[])]);
-                    drive(http, Offer::of(1, 1, time), &mut one)
-                });
-                let load = drive(http, offer, &mut requests);
-                let beside = beside.join().unwrap_or_else(|_| Err(io::Error::other("panicked")));
-                (load, beside)
-            });
-            let (load, beside) = (load?, beside?);
-            let rate = load.rate() * BATCH as f64;
-            let name = format!("{BATCH} messages of {bytes} B a request, 8 under way");
-            let rate = row(&format!("batch_{bytes}_rate"), &name, "/s", rate);
-            self.rows.push(goal.map_or(rate.clone(), |goal| rate.goal(Goal::AtLeast(goal))));
-            let p99 = beside.micros_at(0.99) / 1e3;
-            let name = "1 message to another topic meanwhile, p99";
-            let p99 = row(&format!("beside_{bytes}_p99"), name, "ms", p99);
-            self.rows.push(p99.goal(Goal::AtMost(20.0)));
-            let memory = bench.server.resident_bytes().map(|bytes| bytes as f64 / 1e6);
-            let memory =
-                row(&format!("batch_{bytes}_memory"), "memory of the server then", "MB", memory);
-            self.rows.push(memory.goal(Goal::AtMost(150.0)));
-            bench.server.stop()?;
-        }
-        Ok(())
     }
 
     fn sustained(&mut self) -> Result<(), Failed> {

@@ -18,12 +18,12 @@ use handoff_log::journal::{BodyAt, Journal, Receipt};
 use handoff_log::segments::{Lane, Move, Segments};
 use handoff_types::{Sequence, Wall};
 
+use crate::patience::{BYTES_AT_ONCE, Patience};
 use crate::persist::Frame;
 use crate::records::Records;
 
 /// What is handed to the mover at once, give or take an entry: it writes a lane's frames in one go.
 const MOVES_AT_ONCE: usize = 4096;
-const BYTES_AT_ONCE: u64 = 16 << 20;
 
 /// How many places a reader is given at once.
 const PLACES_AT_ONCE: usize = 256;
@@ -79,6 +79,7 @@ pub(crate) struct Books {
     unsynced_bytes: u64,
     /// How many bodies are expected.
     expected_bodies: usize,
+    patience: Patience,
 }
 
 #[derive(Debug)]
@@ -190,6 +191,7 @@ impl Shared {
             unmoved_bytes: 0,
             unsynced_bytes: 0,
             expected_bodies: 0,
+            patience: Patience::NONE,
         };
         let records = Records::new(Arc::clone(&journal));
         Self {
@@ -213,10 +215,12 @@ impl Shared {
     pub(crate) fn expect(&self, sequence: Sequence, receipt: Receipt, frames: Vec<(Frame, u32)>) {
         let mut books = self.lock();
         let rests = books.is_idle();
-        books.expected_bytes += frames.iter().map(|(_, bytes)| u64::from(*bytes)).sum::<u64>();
+        let bytes = frames.iter().map(|(_, bytes)| u64::from(*bytes)).sum::<u64>();
+        books.expected_bytes += bytes;
+        books.patience.arrive(bytes);
         books.expected_bodies += frames.len();
         books.expected.push_back(Expected { sequence, receipt, frames });
-        let ring = rests || books.expected_bytes + books.unmoved_bytes >= BYTES_AT_ONCE;
+        let ring = rests || books.patience.is_enough(books.expected_bytes + books.unmoved_bytes);
         drop(books);
         if ring {
             self.bell.notify_all();
@@ -439,7 +443,13 @@ impl Shared {
         last
     }
 
-    /// Waits until there is something for the mover to do: enough of it, or `tick` has passed.
+    /// From now on copies wait for so many bytes while there is a flood of them.
+    pub(crate) fn be_patient(&self, bytes: u64) {
+        self.lock().patience.grow(bytes);
+    }
+
+    /// Waits until there is something for the mover to do: enough of it, or `tick` has passed, and
+    /// not because of a flood.
     pub(crate) fn wait(&self, tick: Duration) -> Called {
         let mut books = self.lock();
         loop {
@@ -450,10 +460,11 @@ impl Shared {
                 books = self.bell.wait(books).unwrap_or_else(PoisonError::into_inner);
                 continue;
             }
+            let tide = books.patience.tide();
             let waited = self.bell.wait_timeout(books, tick);
             let (again, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
             books = again;
-            if timeout.timed_out() {
+            if timeout.timed_out() && !books.patience.is_flooded_since(tide) {
                 return self.call(&mut books).unwrap_or(Called::Tick);
             }
         }
@@ -510,7 +521,7 @@ impl Books {
             return Some(Called::Asked);
         }
         let unmoved = self.moves.len() - self.copied;
-        let enough = unmoved >= MOVES_AT_ONCE || self.unmoved_bytes >= BYTES_AT_ONCE;
+        let enough = unmoved >= MOVES_AT_ONCE || self.patience.is_enough(self.unmoved_bytes);
         let hailed = std::mem::take(&mut self.hailed);
         (enough || hailed || !self.doomed.is_empty()).then_some(Called::Enough)
     }

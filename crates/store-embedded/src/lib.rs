@@ -22,6 +22,7 @@ mod house;
 mod lanes;
 mod load;
 mod moving;
+mod patience;
 mod persist;
 mod reader;
 mod records;

@@ -56,6 +56,12 @@ impl Moving {
         Bell { shared: Arc::clone(&self.shared) }
     }
 
+    /// From now on copies wait for so many bytes while bodies arrive faster than a disk likes to take
+    /// them twice. Whoever asks for a copy has it at once all the same.
+    pub fn be_patient(&self, bytes: u64) {
+        self.shared.be_patient(bytes);
+    }
+
     /// Blocks until somebody asks, or there is enough to be worth a copy, or there is something and
     /// `tick` has passed. While there is nothing it takes no time at all.
     #[must_use]

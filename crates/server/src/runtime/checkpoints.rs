@@ -183,6 +183,12 @@ impl<M: Persist> Checkpoints<M> {
         }
     }
 
+    /// After how much of the journal one is due.
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// Whether a checkpoint is under way.
     #[must_use]
     pub fn is_under_way(&self) -> bool {

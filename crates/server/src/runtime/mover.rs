@@ -3,6 +3,9 @@
 //! # Constraints
 //! * Copies follow the journal in large pieces, so that a lane's frames are written in one go
 //!   however many lanes there are. Whoever reads meanwhile reads from the journal.
+//! * While messages come faster than a disk likes to take them twice, the journal goes first: copies
+//!   wait until the flood is over or a checkpoint needs them. So a burst that fits into
+//!   `log.checkpoint_bytes` has the disk for itself.
 //! * A sync is one for all lanes and costs the journal's disk some time. It comes when there is
 //!   much to make durable, or after a while, or when a checkpoint waits for it.
 //! * A failure costs a pause that grows, and nothing else: what was not synced is moved again. The

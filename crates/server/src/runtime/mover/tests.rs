@@ -114,6 +114,18 @@ fn what_a_checkpoint_waits_for_is_moved_and_synced_by_the_thread() {
     drop(mover);
 }
 
+/// Whatever floods there are, the journal must be able to forget.
+#[test]
+fn what_a_checkpoint_waits_for_is_moved_however_patient_the_thread_is() {
+    let mut bench = Bench::new(Arc::new(Memory::new()));
+    let moving = bench.host.bulk().take_moving().unwrap();
+    moving.be_patient(u64::MAX);
+    let mover = MoverThread::start(Room::Streams, moving).unwrap();
+    let through = bench.produce();
+    bench.wait_for(through);
+    drop(mover);
+}
+
 #[test]
 fn a_failed_sync_costs_a_pause_and_the_thread_goes_on() {
     let (disk, faults) = Faulty::new(Arc::new(Memory::new()));
