@@ -5,12 +5,12 @@
 //! two ways to store and not two ways to look.
 
 mod clients;
-mod durable_files;
+mod files;
 mod group_commit;
 mod moving;
 
 pub use clients::{Load, drive};
-pub use durable_files::durable_files;
+pub use files::{durable_files, plain_files};
 pub use group_commit::GroupCommit;
 pub use moving::{Moved, Moving, recycle_and_move};
 

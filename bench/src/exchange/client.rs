@@ -2,8 +2,15 @@
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::thread;
+use std::time::Duration;
 
+use handoff_probe::now;
 use serde_json::Value;
+
+/// Whoever is told to come again does so after this, and gives up after that.
+const COMES_AGAIN: Duration = Duration::from_millis(500);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A connection that is kept.
 #[derive(Debug)]
@@ -25,10 +32,39 @@ impl Client {
         let request = format!(
             "{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
         );
-        self.stream.get_mut().write_all(request.as_bytes())?;
+        let status = self.say(request.as_bytes())?;
+        if !status.starts_with("HTTP/1.1 20") {
+            let words = String::from_utf8_lossy(&self.body);
+            return Err(io::Error::other(format!("{method} {path}: {status}: {words}")));
+        }
+        Ok(&self.body)
+    }
+
+    /// Sends a request that is ready until it is taken, as a device does: whoever is told to come
+    /// again comes again. How often it was told so.
+    pub(super) fn insist(&mut self, request: &[u8]) -> io::Result<u64> {
+        let begun = now();
+        let mut again = 0;
+        loop {
+            let status = self.say(request)?;
+            let later = ["HTTP/1.1 429", "HTTP/1.1 503"].iter().any(|no| status.starts_with(no));
+            if status.starts_with("HTTP/1.1 20") {
+                return Ok(again);
+            }
+            if !later || begun.elapsed() > PATIENCE {
+                let words = String::from_utf8_lossy(&self.body);
+                return Err(io::Error::other(format!("{status}: {words}")));
+            }
+            again += 1;
+            thread::park_timeout(COMES_AGAIN);
+        }
+    }
+
+    /// Sends a request and reads the answer's body. Its first line.
+    fn say(&mut self, request: &[u8]) -> io::Result<String> {
+        self.stream.get_mut().write_all(request)?;
         let mut line = String::new();
         self.stream.read_line(&mut line)?;
-        let success = line.starts_with("HTTP/1.1 20");
         let status = line.trim_end().to_owned();
         let (mut length, mut chunked) = (0, false);
         loop {
@@ -45,13 +81,7 @@ impl Client {
             true => self.read_chunks()?,
             false => self.read_more(length)?,
         }
-        match success {
-            true => Ok(&self.body),
-            false => {
-                let words = String::from_utf8_lossy(&self.body);
-                Err(io::Error::other(format!("{method} {path}: {status}: {words}")))
-            }
-        }
+        Ok(status)
     }
 
     /// The same, read as JSON.

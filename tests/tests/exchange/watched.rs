@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use handoff_tests::place::Place;
@@ -19,14 +20,14 @@ const CYCLES: usize = 200;
 /// Calls that list a directory, of every thread of a process, into a file. Dropped, it ends.
 struct Trace {
     strace: Child,
-    path: std::path::PathBuf,
+    path: PathBuf,
 }
 
 impl Trace {
     fn of(pid: u32, place: &Place) -> Self {
         let path = place.path().join("trace");
         let strace = Command::new("strace")
-            .args(["-f", "-qq", "-e", "trace=getdents,getdents64", "-e", "signal=none", "-o"])
+            .args(["-f", "-qq", "-y", "-e", "trace=getdents,getdents64", "-e", "signal=none", "-o"])
             .arg(&path)
             .args(["-p", &pid.to_string()])
             .stdin(Stdio::null())
@@ -44,11 +45,15 @@ impl Trace {
         trace
     }
 
-    /// Threads that listed directories, and how many calls each made.
-    fn seen(&self) -> Vec<String> {
+    /// Calls that listed folders of the exchange: by which thread, and the call with its path. The
+    /// journal and the checkpoints have directories too, and threads that look after them in their
+    /// own time.
+    fn seen(&self) -> Vec<(String, String)> {
         let text = fs::read_to_string(&self.path).unwrap();
-        let calls = text.lines().filter(|line| line.contains("getdents"));
-        calls.filter_map(|line| line.split_whitespace().next().map(str::to_owned)).collect()
+        let calls = text.lines().filter_map(|line| line.split_once(' '));
+        let lists = |call: &str| call.contains("getdents") && call.contains("/exchange");
+        let calls = calls.filter(|(_, call)| lists(call));
+        calls.map(|(thread, call)| (thread.to_owned(), call.to_owned())).collect()
     }
 }
 
@@ -109,7 +114,7 @@ fn no_request_lists_a_directory_however_many_messages_wait() {
     let keepers = keepers(pid);
     assert_eq!(keepers.len(), 1, "{keepers:?}");
     let seen = trace.seen();
-    let others: Vec<_> = seen.iter().filter(|thread| !keepers.contains(*thread)).collect();
+    let others: Vec<_> = seen.iter().filter(|(thread, _)| !keepers.contains(thread)).collect();
     assert!(others.is_empty(), "threads that answer list directories: {others:?}");
     // The keeper looks for what people put there, now and then and not because somebody asked: this
     // many files are listed by about a dozen calls.

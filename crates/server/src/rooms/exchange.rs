@@ -25,6 +25,7 @@ mod looks;
 mod mailbox;
 mod reading;
 mod task;
+mod toil;
 mod tries;
 
 use std::net::IpAddr;

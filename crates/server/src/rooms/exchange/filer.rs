@@ -145,7 +145,9 @@ impl Work {
     fn turn(&mut self, asked: bool) -> bool {
         loop {
             let begun = self.clock.steady();
+            self.shared.toil.begin(begun);
             let more = self.folders.work(&mut self.room, begun);
+            self.shared.toil.end(self.clock.steady(), more == More::Now);
             self.sync(asked && more != More::Now);
             match more {
                 More::No => return true,
@@ -168,7 +170,10 @@ impl Work {
         let since = *self.unsynced_since.get_or_insert_with(Instant::now);
         let much = self.folders.unsynced().bodies >= SYNC_BODIES;
         if asked || much || since.elapsed() >= SYNC_AFTER {
-            self.folders.sync(self.clock.steady());
+            let begun = self.clock.steady();
+            self.shared.toil.begin(begun);
+            self.folders.sync(begun);
+            self.shared.toil.end(self.clock.steady(), true);
             self.unsynced_since = None;
         }
     }

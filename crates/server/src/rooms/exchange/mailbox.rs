@@ -16,6 +16,7 @@ use super::bells::Bells;
 use super::device_logs::DeviceLogs;
 use super::directory::Directory;
 use super::looking::Looking;
+use super::toil::Toil;
 use super::tries::Tries;
 use crate::rooms::RoomError;
 use crate::settings;
@@ -179,6 +180,8 @@ pub(super) struct Shared {
     pub(super) list_stuck: AtomicBool,
     /// When the folders are looked at for files that people put there.
     pub(super) looking: Looking,
+    /// How long files were worked on.
+    pub(super) toil: Toil,
     /// How far the folders are behind, in microseconds.
     pub(super) behind: AtomicU64,
     /// Grows whenever a process may be other than it was.
@@ -206,6 +209,7 @@ impl Shared {
             files_full: AtomicBool::new(false),
             list_stuck: AtomicBool::new(false),
             looking: Looking::default(),
+            toil: Toil::default(),
             behind: AtomicU64::new(0),
             turns: AtomicU64::new(0),
             hurried: AtomicBool::new(false),

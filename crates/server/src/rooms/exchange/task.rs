@@ -281,7 +281,7 @@ impl Room {
     /// How far the folders are behind.
     fn measure(&mut self, now: Steady) {
         let unfiled = self.shared.orders.behind().bodies;
-        let behind = self.lag.behind(unfiled, now);
+        let behind = self.lag.behind(unfiled, self.shared.toil.so_far(now), now);
         self.shared.behind.store(behind.0, Ordering::Release);
     }
 
