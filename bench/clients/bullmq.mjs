@@ -12,7 +12,8 @@ for (const one of [queue, events, worker]) one.setMaxListeners(0);
 await Promise.all([queue.waitUntilReady(), events.waitUntilReady(), worker.waitUntilReady()]);
 
 const data = { text: "x".repeat(bytes) };
-const options = { removeOnComplete: true, removeOnFail: true };
+// A job that is gone before somebody asked for its end is an error to whoever waits.
+const options = { removeOnComplete: { count: 10_000 }, removeOnFail: { count: 10_000 } };
 const latencies = [];
 const call = async () => {
   const job = await queue.add("work", data, options);

@@ -69,9 +69,21 @@ const FORGOTTEN_BYTES: u64 = 20;
 pub struct Calling<M> {
     workload: Workload,
     oracle: Oracle,
-    /// The server has said that it is there.
-    opened: bool,
+    /// How far the server is with saying that it is there.
+    opened: Opened,
     machine: PhantomData<M>,
+}
+
+/// How far a server is with saying that it is there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Opened {
+    /// It has not said it.
+    #[default]
+    Not,
+    /// It is not on disk yet.
+    Said,
+    /// Clients may come.
+    Yes,
 }
 
 impl<M: Persist + Rules + fmt::Debug + 'static> Lodgings for Calling<M> {
@@ -79,7 +91,7 @@ impl<M: Persist + Rules + fmt::Debug + 'static> Lodgings for Calling<M> {
         let tenant: Calling<M> = Calling {
             workload: Workload::new(dice.fork()),
             oracle: Oracle::default(),
-            opened: false,
+            opened: Opened::Not,
             machine: PhantomData,
         };
         let rooms: Vec<Box<dyn Lodger>> = vec![Box::new(Flat::new(tenant))];
@@ -146,7 +158,7 @@ impl<M: Persist + Rules + fmt::Debug + 'static> Tenant for Calling<M> {
 
     fn is_light(command: &Command, state: &State) -> bool {
         // What nobody asked for rests on memory alone if nothing of it is written.
-        command.ask.is_light(state) || matches!(command.ask, Ask::Tick | Ask::Opened)
+        command.ask.is_light(state) || matches!(command.ask, Ask::Tick)
     }
 
     fn stands_alone(reply: &Reply) -> bool {
@@ -155,13 +167,16 @@ impl<M: Persist + Rules + fmt::Debug + 'static> Tenant for Calling<M> {
 
     fn decided(&mut self, decided: Decided<Self>, _: &State) -> Asked {
         let Decided { command, now, reply, actions } = decided;
-        self.oracle.decides(&command.ask);
+        self.oracle.decides(&command.ask, now);
         Asked { now, ask: command.ask, reply, notices: actions }
     }
 
     fn answered(&mut self, asked: Asked, history: &mut History) -> Result<(), Fault> {
         history.tell(format_args!("{asked}"));
         tell(&asked, history);
+        if let Ask::Opened = asked.ask {
+            self.opened = Opened::Yes;
+        }
         self.oracle.answered(&asked)?;
         self.workload.heard(&asked, history);
         Ok(())
@@ -172,7 +187,7 @@ impl<M: Persist + Rules + fmt::Debug + 'static> Tenant for Calling<M> {
     }
 
     fn recovered(&mut self, lost: Vec<Asked>, state: &State, now: Now) -> Result<usize, Fault> {
-        self.opened = false;
+        self.opened = Opened::Not;
         self.workload.begins();
         Ok(self.oracle.recovered(&lost, state, now)?)
     }
@@ -183,10 +198,16 @@ impl<M: Persist + Rules + fmt::Debug + 'static> Tenant for Calling<M> {
         site: &mut Site,
         history: &mut History,
     ) -> Result<(), Fault> {
-        if !flat.tenant.opened {
-            let opened = flat.tenant.workload.command(Ask::Opened);
-            flat.tenant.opened = flat.send(&opened, site, history)?;
-            return Ok(());
+        match flat.tenant.opened {
+            Opened::Not => {
+                let opened = flat.tenant.workload.command(Ask::Opened);
+                if flat.send(&opened, site, history)? && flat.tenant.opened == Opened::Not {
+                    flat.tenant.opened = Opened::Said;
+                }
+                return Ok(());
+            }
+            Opened::Said => return Ok(()),
+            Opened::Yes => {}
         }
         match deed {
             Deed::Command => {
@@ -200,7 +221,7 @@ impl<M: Persist + Rules + fmt::Debug + 'static> Tenant for Calling<M> {
     }
 
     fn burst(flat: &mut Flat<Self>, site: &mut Site, history: &mut History) -> Result<(), Fault> {
-        if !flat.tenant.opened {
+        if flat.tenant.opened != Opened::Yes || !flat.tenant.workload.is_described() {
             return Ok(());
         }
         for _ in 0..site.dice.below(5) {
@@ -257,12 +278,10 @@ fn bytes_of(ask: &Ask, state: &State) -> u64 {
         Ask::Requeue { call } => {
             state.call(*call).map_or(0, |call| call.params.len() as u64) + 2 * CALL_BYTES
         }
-        Ask::Tick
-        | Ask::Opened
-        | Ask::Purge { .. }
-        | Ask::Init { .. }
-        | Ask::Stop { .. }
-        | Ask::Away { .. } => all(),
+        Ask::Opened => CALL_BYTES,
+        Ask::Tick | Ask::Purge { .. } | Ask::Init { .. } | Ask::Stop { .. } | Ask::Away { .. } => {
+            all()
+        }
         _ => 0,
     }
 }

@@ -126,6 +126,27 @@ fn a_fence_that_is_given_twice_is_noticed() {
     objects::<OneFence>(|one| matches!(one, Violation::Fence { fence: 1, .. }));
 }
 
+/// A server that begins gives fences again that another gave to calls in memory.
+#[derive(Debug)]
+struct BeginsAnew;
+
+impl Twist<Calls> for BeginsAnew {
+    fn decide(state: &State, command: &Command, now: Now, entropy: Entropy) -> Decided {
+        let mut decided = Calls::decide(state, command, now, entropy);
+        if command.ask == Ask::Opened {
+            decided.changes.retain(|change| !matches!(change, Change::Fences { .. }));
+        }
+        decided
+    }
+}
+
+#[test]
+fn a_server_that_gives_fences_of_another_again_is_noticed() {
+    objects::<BeginsAnew>(
+        |one| matches!(one, Violation::Fence { why, .. } if why.contains("another call")),
+    );
+}
+
 /// Whoever runs a call is lost a moment after it began.
 #[derive(Debug)]
 struct ShortLeases;

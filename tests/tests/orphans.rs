@@ -61,7 +61,8 @@ async fn cost(room: &Memory, from: u64) -> (i64, usize) {
     for n in from..from + 200 {
         let call = CallId::of_chance(u128::from(n));
         room.ask(new(n, CALLER, "work")).await.unwrap();
-        let (client, fence) = (WORKER, 1);
+        let client = WORKER;
+        let fence = room.look(call).await.unwrap().unwrap().fence;
         assert_eq!(room.ask(Ask::Accept { client, call, fence }).await, Ok(Reply::Held(true)));
         room.pass(Span::from_millis(1)).await;
         let answer = Ask::Respond { client, call, fence, result: Ok(Bytes::from("2")) };

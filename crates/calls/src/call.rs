@@ -43,7 +43,7 @@ pub struct Call {
     pub deadline: Steady,
     /// When it is too late to begin it for the first time.
     pub begin_by: Option<Steady>,
-    /// How often it was offered; the fencing token of the latest offer.
+    /// The fencing token of the latest offer; 0 if it was never offered.
     pub fence: u64,
     /// How often it was begun.
     pub attempt: u16,

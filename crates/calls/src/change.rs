@@ -103,6 +103,13 @@ pub enum Change {
     Channel(ChannelName, ChannelSettings),
     /// A channel is as nobody described it.
     ChannelGone(ChannelName),
+    /// Fencing tokens may be given.
+    Fences {
+        /// Larger ones than this.
+        above: u64,
+        /// No larger ones than this.
+        until: u64,
+    },
 }
 
 /// What of a change outlives the server.
@@ -110,7 +117,7 @@ pub enum Change {
 pub enum Keep {
     /// Nothing, whatever is written with it.
     Never,
-    /// It may be lost; it is written if something else is.
+    /// It may be lost; it is written if something else of calls or channels is.
     RideAlong,
     /// It must be durable before anybody hears of it.
     Always,
@@ -123,6 +130,8 @@ pub enum Aggregate {
     Channel(ChannelName, ChannelSettings),
     /// A call.
     Call(Box<Call>),
+    /// Up to where fencing tokens may have been given.
+    Fences(u64),
 }
 
 impl Change {
@@ -142,6 +151,7 @@ impl Change {
             Self::Client(client) => Key::Client(client.id),
             Self::Heard { client, .. } | Self::ClientGone(client) => Key::Client(*client),
             Self::Channel(name, _) | Self::ChannelGone(name) => Key::Channel(name.clone()),
+            Self::Fences { .. } => Key::Fences,
         }
     }
 
@@ -149,7 +159,7 @@ impl Change {
     fn call(&self) -> Option<CallId> {
         match self.key() {
             Key::Call(call) => Some(call),
-            Key::Channel(_) | Key::Client(_) => None,
+            Key::Channel(_) | Key::Client(_) | Key::Fences => None,
         }
     }
 
@@ -177,7 +187,7 @@ impl Change {
             Self::Accepted { call, .. }
             | Self::Extended { call, .. }
             | Self::Acknowledged { call, .. } => of_call(call, Keep::RideAlong),
-            Self::Channel(..) | Self::ChannelGone(_) => Keep::Always,
+            Self::Channel(..) | Self::ChannelGone(_) | Self::Fences { .. } => Keep::Always,
         }
     }
 }
@@ -195,8 +205,14 @@ pub fn written<'a>(state: &State, changes: &'a [Change]) -> Vec<&'a Change> {
         Some(id) if is_light(id) => Keep::Never,
         _ => change.keep(state),
     };
-    if !changes.iter().any(|change| keep(change) == Keep::Always) {
-        return Vec::new();
-    }
-    changes.iter().filter(|change| keep(change) != Keep::Never).collect()
+    // Tokens are written ahead for everybody: that is no reason to write more of what these calls are at.
+    let carries =
+        |change: &Change| keep(change) == Keep::Always && !matches!(change, Change::Fences { .. });
+    let rides_along = changes.iter().any(carries);
+    let is_written = |change: &&Change| match keep(change) {
+        Keep::Never => false,
+        Keep::RideAlong => rides_along,
+        Keep::Always => true,
+    };
+    changes.iter().filter(is_written).collect()
 }

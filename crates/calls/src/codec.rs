@@ -13,9 +13,11 @@
 //!              9 forgotten     │ id
 //!             10 channel       │ name │ settings
 //!             11 channel gone  │ name
+//!             12 fences        │ above │ until
 //! aggregate   │ kind u8 │ …
 //!              1 channel       │ name │ settings
 //!              2 call          │ call
+//!              3 fences        │ until
 //!
 //! call         │ id │ seq │ caller? │ channel │ params │ digest u64 │ key? │ trace? │ again for?
 //!              │ created signed │ deadline │ begin by? │ fence │ attempt │ taken? (client │ fence)
@@ -104,6 +106,10 @@ pub fn encode_change(change: &Change, out: &mut Vec<u8>) {
             out.settings(settings);
         }
         Change::ChannelGone(name) => out.kind(11).text(name.as_str()),
+        Change::Fences { above, until } => {
+            out.kind(12).number(*above);
+            out.number(*until);
+        }
         Change::Client(_) | Change::Heard { .. } | Change::ClientGone(_) => {
             debug_assert!(false, "{change:?} is never kept");
         }
@@ -153,6 +159,7 @@ pub fn decode_change(bytes: &[u8]) -> Result<(Change, &[u8]), Undecodable> {
         9 => Change::Forgotten(front.call_id()?),
         10 => Change::Channel(front.name()?, front.settings()?),
         11 => Change::ChannelGone(front.name()?),
+        12 => Change::Fences { above: front.number()?, until: front.number()? },
         kind => return Err(Undecodable(format!("{kind} is no kind of change"))),
     };
     Ok((change, front.0))
@@ -167,6 +174,7 @@ pub fn encode_aggregate(aggregate: &Aggregate, out: &mut Vec<u8>) {
             out.settings(settings);
         }
         Aggregate::Call(call) => out.kind(2).call(call),
+        Aggregate::Fences(until) => out.kind(3).number(*until),
     }
 }
 
@@ -179,6 +187,7 @@ pub fn decode_aggregate(bytes: &[u8]) -> Result<(Aggregate, &[u8]), Undecodable>
     let aggregate = match front.byte()? {
         1 => Aggregate::Channel(front.name()?, front.settings()?),
         2 => Aggregate::Call(Box::new(front.call()?)),
+        3 => Aggregate::Fences(front.number()?),
         kind => return Err(Undecodable(format!("{kind} is no kind of aggregate"))),
     };
     Ok((aggregate, front.0))

@@ -7,11 +7,14 @@ use crate::{Change, Ended, Happened, Stage, State};
 pub(crate) fn evolve(state: &mut State, change: &Change) {
     match change {
         Change::Registered(call) => state.put_call(call.clone()),
-        Change::Offered { call, executor, fence, until, at } => state.change_call(*call, |call| {
-            call.stage = Stage::Offered { executor: *executor, until: *until };
-            call.fence = *fence;
-            call.note(*at, Happened::Offered, Some(*executor));
-        }),
+        Change::Offered { call, executor, fence, until, at } => {
+            state.fences.give(*fence);
+            state.change_call(*call, |call| {
+                call.stage = Stage::Offered { executor: *executor, until: *until };
+                call.fence = *fence;
+                call.note(*at, Happened::Offered, Some(*executor));
+            });
+        }
         Change::Accepted { call, attempt, until, at } => state.change_call(*call, |call| {
             let Some(executor) = call.executor() else { return };
             call.stage = Stage::Running { executor, until: *until };
@@ -67,5 +70,6 @@ pub(crate) fn evolve(state: &mut State, change: &Change) {
         Change::ClientGone(client) => state.remove_client(*client),
         Change::Channel(name, settings) => state.set_channel(name, Some(*settings)),
         Change::ChannelGone(name) => state.set_channel(name, None),
+        Change::Fences { above, until } => state.fences.allow(*above, *until),
     }
 }

@@ -13,6 +13,8 @@ pub enum Key {
     Client(ClientId),
     /// A call.
     Call(CallId),
+    /// The fencing tokens.
+    Fences,
 }
 
 impl Key {
@@ -25,6 +27,7 @@ impl Key {
     /// 1 │ name │       a channel
     /// 2 │ id 16 bytes  a client
     /// 3 │ id 16 bytes  a call
+    /// 4               the fencing tokens
     /// ```
     #[must_use]
     pub fn to_bytes(&self) -> Bytes {
@@ -33,6 +36,7 @@ impl Key {
             Self::Channel(name) => with(1, name.as_str().as_bytes()),
             Self::Client(id) => with(2, &id.number().to_be_bytes()),
             Self::Call(id) => with(3, &id.number().to_be_bytes()),
+            Self::Fences => with(4, &[]),
         }
     }
 
@@ -45,6 +49,7 @@ impl Key {
             1 => Self::Channel(std::str::from_utf8(rest).ok()?.parse().ok()?),
             2 => Self::Client(ClientId::from_number(number(rest)?)),
             3 => Self::Call(CallId::from_number(number(rest)?)),
+            4 if rest.is_empty() => Self::Fences,
             _ => return None,
         })
     }
@@ -64,6 +69,7 @@ mod tests {
             Key::Client(ClientId::from_number(7)),
             Key::Call(CallId::from_number(255)),
             Key::Call(CallId::from_number(256)),
+            Key::Fences,
         ];
         for pair in keys.windows(2) {
             assert!(pair[0] < pair[1] && pair[0].to_bytes() < pair[1].to_bytes(), "{pair:?}");

@@ -25,6 +25,7 @@ mod command;
 pub mod conformance;
 mod decide;
 mod evolve;
+mod fences;
 mod key;
 mod names;
 mod notice;

@@ -13,6 +13,7 @@ use handoff_types::Steady;
 use self::index::Index;
 pub(crate) use self::index::{Due, Lane};
 use crate::client::Standing;
+use crate::fences::Fences;
 use crate::{
     Aggregate, Call, CallId, ChannelName, ChannelSettings, Client, ClientId, IdempotencyKey, Key,
     Stage,
@@ -24,6 +25,7 @@ pub struct State {
     calls: BTreeMap<CallId, Box<Call>>,
     clients: BTreeMap<ClientId, Box<Client>>,
     settings: BTreeMap<ChannelName, ChannelSettings>,
+    pub(crate) fences: Fences,
     /// The largest [`Call::seq`] there was.
     seq: u64,
     index: Index,
@@ -35,6 +37,7 @@ impl PartialEq for State {
         self.calls == other.calls
             && self.clients == other.clients
             && self.settings == other.settings
+            && self.fences.until() == other.fences.until()
     }
 }
 
@@ -207,9 +210,11 @@ impl State {
             Some(Key::Channel(name)) => (self.settings.range(name..), self.calls.range(..)),
             Some(Key::Client(_)) => (Default::default(), self.calls.range(..)),
             Some(Key::Call(id)) => (Default::default(), self.calls.range(id..)),
+            Some(Key::Fences) => (Default::default(), Default::default()),
         };
         let calls = calls.filter(|(_, call)| call.durable).map(|(id, _)| Key::Call(*id));
-        channels.map(|(name, _)| Key::Channel(name.clone())).chain(calls)
+        let channels = channels.map(|(name, _)| Key::Channel(name.clone()));
+        channels.chain(calls).chain(self.fences.key())
     }
 
     /// An aggregate that is stored.
@@ -221,6 +226,7 @@ impl State {
             Key::Call(id) => {
                 self.calls.get(id).filter(|call| call.durable).cloned().map(Aggregate::Call)
             }
+            Key::Fences => self.fences.key().map(|_| Aggregate::Fences(self.fences.until())),
         }
     }
 
@@ -229,6 +235,7 @@ impl State {
         match aggregate {
             Aggregate::Channel(name, settings) => self.set_channel(&name, Some(settings)),
             Aggregate::Call(call) => self.put_call(call),
+            Aggregate::Fences(until) => self.fences.allow(until, until),
         }
     }
 
@@ -236,7 +243,8 @@ impl State {
     /// is written only if something else is.
     #[must_use]
     pub fn stored(&self) -> Self {
-        let mut stored = Self::default();
+        let fences = Fences::stored(self.fences.until());
+        let mut stored = Self { fences, ..Self::default() };
         for (name, settings) in &self.settings {
             stored.set_channel(name, Some(*settings));
         }
@@ -259,6 +267,7 @@ impl State {
     pub(crate) fn put_call(&mut self, call: Box<Call>) {
         self.remove_call(call.id);
         self.seq = self.seq.max(call.seq);
+        self.fences.give(call.fence);
         self.index.enlist(&call);
         self.settle(&call.channel);
         self.calls.insert(call.id, call);

@@ -169,6 +169,7 @@ fn change() -> impl Strategy<Value = Change> {
         call_id().prop_map(Change::Forgotten),
         (channel(), settings()).prop_map(|(name, settings)| Change::Channel(name, settings)),
         channel().prop_map(Change::ChannelGone),
+        (any::<u64>(), any::<u64>()).prop_map(|(above, until)| Change::Fences { above, until }),
     ]
 }
 
@@ -176,6 +177,7 @@ fn aggregate() -> impl Strategy<Value = Aggregate> {
     prop_oneof![
         call().prop_map(|call| Aggregate::Call(Box::new(call))),
         (channel(), settings()).prop_map(|(name, settings)| Aggregate::Channel(name, settings)),
+        any::<u64>().prop_map(Aggregate::Fences),
     ]
 }
 

@@ -16,13 +16,14 @@
 --   origami:x:dead:{channel}       sorted set   dead letters
 --   origami:x:counts               hash         what happened how often
 --   origami:x:guardian             string       who guards, for a few seconds
+--   origami:x:fence                string       the largest fence that was given
 --
 -- ARGV[1] is always the house's rules, in microseconds: offer timeout, lease, how long a call that is
 -- over is known, the same with an idempotency key, how long a client may be silent.
 
-local rules = {}
-for number in string.gmatch(ARGV[1], '%d+') do rules[#rules + 1] = tonumber(number) end
-local OFFER_TIMEOUT, LEASE, KEPT, KEY_KEPT, CLIENT_TIMEOUT = unpack(rules)
+local OFFER_TIMEOUT, LEASE, KEPT, KEY_KEPT, CLIENT_TIMEOUT = string.match(ARGV[1], '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
+OFFER_TIMEOUT, LEASE, CLIENT_TIMEOUT = tonumber(OFFER_TIMEOUT), tonumber(LEASE), tonumber(CLIENT_TIMEOUT)
+KEPT, KEY_KEPT = tonumber(KEPT), tonumber(KEY_KEPT)
 
 -- A stock peer may come back for an answer for so long.
 local STOCK_KEPT = 3 * 3600 * 1000000
@@ -39,6 +40,7 @@ local PASSED_BY = 16
 
 local NOBODY = '00000000-0000-0000-0000-000000000000'
 local DUE = 'origami:x:due'
+local FENCE = 'origami:x:fence'
 local WAITING = 'origami:x:waiting'
 local PARKED = 'origami:x:parked'
 
@@ -87,12 +89,12 @@ local function unserved(channel)
 end
 
 -- Something is heard of a node. One that did not accept in time is told of calls again; one that is
--- forgotten must introduce itself.
-local function hear(node)
+-- forgotten must introduce itself. `heard` is when it was heard of last, if somebody looked.
+local function hear(node, heard)
   if redis.call('HDEL', node_key(node, 'info'), 'x_silent') == 1 then
     for _, channel in ipairs(redis.call('SMEMBERS', node_key(node, 'channels'))) do served(channel) end
   end
-  local heard = redis.call('GET', alive_key(node))
+  heard = heard or redis.call('GET', alive_key(node))
   if not is_recent(heard) or t - micros(heard) < CLIENT_TIMEOUT / 4 then return end
   redis.call('SET', alive_key(node), text(t), 'PX', math.ceil(CLIENT_TIMEOUT / 1000))
 end
@@ -105,12 +107,6 @@ local function keep_client(node)
   end
 end
 
--- A figure of a client. One that is forgotten has none: a hash that came back would be there for ever.
-local function count(node, figure, by)
-  local info = node_key(node, 'info')
-  if redis.call('EXISTS', info) == 1 then redis.call('HINCRBY', info, figure, by) end
-end
-
 -- A call is in a set of a node, moved there from another one of it if that is named.
 local function put_in(node, what, id, from)
   local there = node_key(node, what)
@@ -118,8 +114,11 @@ local function put_in(node, what, id, from)
   redis.call('EXPIRE', there, CLIENT_KEPT)
 end
 
+-- Nodes that this script found to be there, or not.
+local known = {}
 local function read_layout(node)
-  local who = redis.call('HMGET', node_key(node, 'info'), 'client', 'client_version')
+  local who = redis.call('HMGET', node_key(node, 'info'), 'client', 'client_version', 'node_id')
+  known[node] = who[1] or who[2] or who[3]
   if who[1] ~= 'NodeJS' then return 'seed' end
   local major, minor = string.match(who[2] or '', '^(%d+)%.(%d+)')
   if not major then return 'swapped' end
@@ -135,28 +134,48 @@ local function layout_of(node)
   return layouts[node]
 end
 
+-- A figure of a client. One that is forgotten has none: a hash that came back would be there for ever.
+local function count(node, figure, by)
+  layout_of(node)
+  if known[node] then redis.call('HINCRBY', node_key(node, 'info'), figure, by) end
+end
+
 local function publish(kind, node, message)
   redis.call('PUBLISH', 'origami.' .. kind .. node, message)
 end
 
+-- How long whoever runs a call of a channel may be silent. Looked up once in a script.
+local leases = {}
+local function lease_of(channel)
+  if not leases[channel] then
+    leases[channel] = tonumber(redis.call('HGET', settings_key(channel), 'lease') or '') or LEASE
+  end
+  return leases[channel]
+end
+
 -- b: there is a call for a node. One of ours hears before it what the offer's bytes have no place for.
-local function tell_offer(id, node)
-  local call = redis.call('HMGET', call_key(id), 'channel', 'sender_node_id', 'params', 'x_fence',
-    'x_attempt', 'x_deadline', 'x_trace', 'state')
-  local channel, attempt = call[1], tonumber(call[5] or '0')
-  local layout = layout_of(node)
+local function tell_work(id, node, call)
+  local channel, layout = call.channel, layout_of(node)
   if layout == 'seed' then
-    if call[8] ~= 'EXECUTING' then attempt = attempt + 1 end
-    local lease = redis.call('HGET', settings_key(channel), 'lease') or LEASE
-    local facts = { call[4] or '0', attempt, call[6] or '0', string.format('%d', lease), string.format('%d', t),
-      call[7] or '' }
+    local facts = { call.fence, call.attempt, call.deadline or '0', string.format('%d', lease_of(channel)),
+      string.format('%d', t), call.trace or '' }
     publish('x', node, 'b' .. id .. table.concat(facts, ' '))
   end
   if layout == 'swapped' then
     publish('b', node .. channel, id)
   else
-    publish('b', node .. channel, id .. (call[2] or NOBODY) .. (call[3] or 'null'))
+    publish('b', node .. channel, id .. (call.sender or NOBODY) .. (call.params or 'null'))
   end
+end
+
+-- The same of a call that has to be looked up.
+local function tell_offer(id, node)
+  local call = redis.call('HMGET', call_key(id), 'channel', 'sender_node_id', 'params', 'x_fence',
+    'x_attempt', 'x_deadline', 'x_trace', 'state')
+  local attempt = tonumber(call[5] or '0')
+  if call[8] ~= 'EXECUTING' then attempt = attempt + 1 end
+  tell_work(id, node, { channel = call[1], sender = call[2], params = call[3], fence = call[4] or '0',
+    attempt = attempt, deadline = call[6], trace = call[7] })
 end
 
 -- d: whether a call is the node's.
@@ -185,8 +204,8 @@ local function ended_call(id)
 end
 
 -- e: a call is over. One of ours hears before it who ran it and how exactly it ended.
-local function tell_ended(id)
-  local call = ended_call(id)
+local function tell_ended(id, call)
+  call = call or ended_call(id)
   local layout = layout_of(call.sender)
   if layout == 'swapped' then
     publish('e', call.sender, id)
@@ -229,15 +248,15 @@ local function set_due(id, at)
 end
 
 -- Its deadline, or its time in the queue while it was never begun.
-local function last_moment(id)
-  local call = redis.call('HMGET', call_key(id), 'x_deadline', 'x_begin_by', 'x_attempt')
-  local at = tonumber(call[1] or '') or (t + 86400000000)
-  local begin_by = tonumber(call[2] or '')
-  if begin_by and (call[3] or '0') == '0' and begin_by < at then at = begin_by end
+local function last_moment(deadline, begin_by, attempt)
+  local at = tonumber(deadline or '') or (t + 86400000000)
+  begin_by = tonumber(begin_by or '')
+  if begin_by and (attempt or '0') == '0' and begin_by < at then at = begin_by end
   return at
 end
 
--- Of two consumers drawn at random, the one that has fewer calls; and whether anybody is here at all.
+-- Of two consumers drawn at random, the one that has fewer calls; whether anybody is here at all; and how many
+-- calls that one has.
 local function choose(channel)
   local nodes = redis.call('SRANDMEMBER', listeners_key(channel), LOOKED_AT)
   local here, best, least = false, nil, nil
@@ -261,7 +280,7 @@ local function choose(channel)
         if most == 0 or has < most then
           seen = seen + 1
           if not best or has < least then best, least = node, has end
-          if seen == 2 then return best, true end
+          if seen == 2 then return best, true, least end
         end
       end
     end
@@ -269,7 +288,7 @@ local function choose(channel)
     if best or count < LOOKED_AT then break end
     nodes = redis.call('SRANDMEMBER', listeners_key(channel), 1024)
   end
-  return best, here
+  return best, here, least
 end
 
 -- Where a call waits. A stock peer's tick breaks on a call that nobody is there for, so only those that
@@ -298,11 +317,23 @@ local function dequeue(id, channel)
   redis.call('LREM', pool('pending'), 1, id)
 end
 
+-- A fence that no call ever had, so that whoever still holds one of a call that is forgotten holds nothing of
+-- another that has its id: larger than any before it, even if the clock went back, and not smaller than the
+-- clock says, even if what was given before is lost.
+local function next_fence()
+  local fence = math.max(tonumber(redis.call('GET', FENCE) or '0') + 1, least_fence(t))
+  fence = string.format('%d', fence)
+  redis.call('SET', FENCE, fence)
+  return fence
+end
+
 -- Tells a consumer of a call that waits, under a fence of its own. Says what became of it: 'offered',
--- 'gone' if it does not wait any more, 'later', 'full' or 'nobody'.
-local function offer(id)
-  local call = redis.call('HMGET', call_key(id), 'state', 'channel', 'group_key', 'try_after', 'x_fence',
-    'created_at', 'x_seq', 'timeout')
+-- 'gone' if it does not wait any more, 'later', 'full' or 'nobody'. `fresh` is one that was registered just now
+-- and lies in no queue.
+local function offer(id, fresh)
+  local call = fresh or redis.call('HMGET', call_key(id), 'state', 'channel', 'group_key', 'try_after', 'x_fence',
+    'created_at', 'x_seq', 'timeout', 'x_offers', 'sender_node_id', 'params', 'x_deadline', 'x_begin_by',
+    'x_attempt', 'x_trace')
   local channel, group = call[2], call[3] or 'default'
   if call[1] ~= 'PENDING' or not channel then
     redis.call('LREM', pool('pending'), 1, id)
@@ -320,11 +351,12 @@ local function offer(id)
     redis.call('HSET', call_key(id), 'x_seq', seq, 'x_fence', '0', 'x_attempt', '0')
     local timeout = micros(call[8])
     if timeout > 0 then
-      redis.call('HSET', call_key(id), 'x_begin_by', string.format('%d', micros(call[6]) + timeout))
+      call[13] = string.format('%d', micros(call[6]) + timeout)
+      redis.call('HSET', call_key(id), 'x_begin_by', call[13])
     end
-    set_due(id, last_moment(id))
+    set_due(id, last_moment(call[12], call[13], call[14]))
   end
-  local node, here = choose(channel)
+  local node, here, has = choose(channel)
   local limit = tonumber(redis.call('HGET', channel_key(channel), 'concurrent') or '0') or 0
   local running = group_key(channel, group)
   local full = limit > 0 and tonumber(redis.call('GET', running) or '0') >= limit
@@ -332,25 +364,27 @@ local function offer(id)
     enqueue(id, channel, seq, here)
     return here and 'full' or 'nobody'
   end
-  dequeue(id, channel)
-  redis.call('INCR', running)
-  redis.call('EXPIRE', running, 86400)
-  local fence, until_at = tonumber(call[5] or '0') + 1, t + OFFER_TIMEOUT
+  if not fresh then dequeue(id, channel) end
+  -- What is never let go lapses. That it is in use need not be said each time.
+  local now_and_then = t % 32 == 0
+  if redis.call('INCR', running) == 1 or now_and_then then redis.call('EXPIRE', running, 86400) end
+  local until_at, fence = t + OFFER_TIMEOUT, next_fence()
   redis.call('HSET', call_key(id), 'state', 'WAIT_REQUEST_ACK', 'executor_node_id', node,
     'request_executor_ack', '-1', 'sent_to_executor_at', text(t), 'x_fence', fence,
-    'x_until', string.format('%d', until_at))
+    'x_offers', tonumber(call[9] or '0') + 1, 'x_until', string.format('%d', until_at))
   redis.call('RPUSH', pool('request_ack'), id)
   put_in(node, 'in:pending_pool', id)
   count(node, 'in_pending_requests', 1)
   if layout_of(node) == 'seed' then
     redis.call('SADD', work_key(node, channel), id)
-    redis.call('EXPIRE', work_key(node, channel), 86400)
+    if has == 0 or now_and_then then redis.call('EXPIRE', work_key(node, channel), 86400) end
   else
     -- A stock peer is told again before it is given up.
     until_at = t + math.min(OFFER_TIMEOUT, TELL_AGAIN)
   end
-  set_due(id, math.min(last_moment(id), until_at))
-  tell_offer(id, node)
+  set_due(id, math.min(last_moment(call[12], call[13], call[14]), until_at))
+  tell_work(id, node, { channel = channel, sender = call[10], params = call[11], fence = fence,
+    attempt = tonumber(call[14] or '0') + 1, deadline = call[12], trace = call[15] })
   return 'offered'
 end
 
@@ -380,29 +414,36 @@ local function release(id, call)
   if call.state == 'WAIT_REQUEST_ACK' then
     redis.call('LREM', pool('request_ack'), -1, id)
     count(node, 'in_pending_requests', -1)
+    redis.call('SREM', node_key(node, 'in:pending_pool'), id)
   elseif call.state == 'EXECUTING' then
     redis.call('LREM', pool('executing'), -1, id)
     count(node, 'in_executing_requests', -1)
+    -- A stock peer that accepted it may have left it in the other.
+    if redis.call('SREM', node_key(node, 'in:executing_pool'), id) == 0 then
+      redis.call('SREM', node_key(node, 'in:pending_pool'), id)
+    end
   else
     return
   end
-  redis.call('SREM', node_key(node, 'in:pending_pool'), id)
-  redis.call('SREM', node_key(node, 'in:executing_pool'), id)
   redis.call('SREM', work_key(node, channel), id)
+  -- One that lapsed has none.
   local running = group_key(channel, call.group)
-  if tonumber(redis.call('GET', running) or '0') > 0 then redis.call('DECR', running) end
+  if redis.call('DECR', running) < 0 then redis.call('DEL', running) end
 end
 
--- A call, as far as most steps need it; nil if there is none or it is forgotten.
+-- A call, as far as most steps need it; nil if there is none or it is forgotten, and whether something of it is
+-- left then.
 local function load(id)
   local call = redis.call('HMGET', call_key(id), 'state', 'executor_node_id', 'x_fence', 'sender_node_id',
-    'channel', 'group_key', 'no_response', 'x_taken', 'x_forget', 'x_key', 'x_digest', 'params')
-  if not call[1] then return nil end
+    'channel', 'group_key', 'no_response', 'x_taken', 'x_forget', 'x_key', 'x_digest', 'params', 'x_deadline',
+    'x_begin_by', 'x_attempt')
+  if not call[1] then return nil, false end
   local forget = tonumber(call[9] or '')
-  if forget and forget <= t then return nil end
+  if forget and forget <= t then return nil, true end
   return { state = call[1], executor = call[2] or '', fence = call[3] or '0', sender = call[4] or NOBODY,
     channel = call[5] or '', group = call[6] or 'default', silent = call[7] == '1', taken = call[8],
-    key = call[10], digest = call[11], params = call[12] }
+    key = call[10], digest = call[11], params = call[12], deadline = call[13], begin_by = call[14],
+    attempt = call[15] or '0' }
 end
 
 -- Whether a node has it. A fence of '' is that of whoever could not be told one.

@@ -8,20 +8,21 @@ local queue_timeout, time, digest, key, trace = ARGV[8], tonumber(ARGV[9]), ARGV
 local needs_consumer, without, queue_max = ARGV[13] == '1', ARGV[14], tonumber(ARGV[15])
 
 if caller ~= NOBODY then
-  if not is_alive(caller) then
+  local heard = redis.call('GET', alive_key(caller))
+  if not is_recent(heard) then
     return redis.error_reply('NOCLIENT the client must introduce itself')
   end
-  hear(caller)
+  hear(caller, heard)
 end
 
-local known = load(id)
-if known then
-  local same = known.digest == digest or (not known.digest and known.params == params)
-  if not same or known.channel ~= channel or known.sender ~= caller then
+local before, is_left = load(id)
+if before then
+  local same = before.digest == digest or (not before.digest and before.params == params)
+  if not same or before.channel ~= channel or before.sender ~= caller then
     return redis.error_reply('IDREUSED the id stands for another call')
   end
   publish('c', caller, id)
-  if known.state == 'WAIT_RESPONSE_ACK' or known.state == 'DONE' then tell_ended(id) end
+  if before.state == 'WAIT_RESPONSE_ACK' or before.state == 'DONE' then tell_ended(id) end
   return redis.status_reply('AGAIN')
 end
 
@@ -34,24 +35,27 @@ if key ~= '' then
   end
 end
 
-if redis.call('ZCARD', queue_key(channel)) >= queue_max then
+local waiting = redis.call('ZCARD', queue_key(channel))
+if waiting >= queue_max then
   return redis.error_reply('FULL calls.queue_max')
 end
 if redis.call('ZCARD', DUE) >= tonumber(ARGV[16]) then return redis.error_reply('FULL calls.calls_max') end
 
-local settings = redis.call('HMGET', settings_key(channel), 'queue_timeout', 'without_consumer')
+local settings = redis.call('HMGET', settings_key(channel), 'queue_timeout', 'without_consumer', 'lease')
+leases[channel] = tonumber(settings[3] or '') or LEASE
 if queue_timeout == '' then queue_timeout = settings[1] or '' end
 local waits = tonumber(queue_timeout) or 0
-local begin_by = waits > 0 and t + waits
-redis.call('DEL', call_key(id))
+local begin_by = waits > 0 and string.format('%d', t + waits) or false
+local seq, deadline = redis.call('INCR', 'origami:x:seq'), string.format('%d', t + time)
+if is_left then redis.call('DEL', call_key(id)) end
 redis.call('HSET', call_key(id), 'sender_node_id', caller, 'executor_node_id', '', 'state', 'PENDING',
   'channel', channel, 'group_key', group, 'weight', '0', 'timeout', text(waits), 'expired', text(t + waits),
   'try_after', '0', 'no_response', silent, 'request_id', id,
   'params', params, 'response', '', 'error', '0', 'request_expired', '0', 'request_sender_ack', '1',
   'request_executor_ack', '-1', 'response_sender_ack', '-1', 'response_executor_ack', '-1',
-  'created_at', text(t), 'x_seq', redis.call('INCR', 'origami:x:seq'), 'x_fence', '0', 'x_attempt', '0',
-  'x_digest', digest, 'x_deadline', string.format('%d', t + time))
-if begin_by then redis.call('HSET', call_key(id), 'x_begin_by', string.format('%d', begin_by)) end
+  'created_at', text(t), 'x_seq', seq, 'x_fence', '0', 'x_attempt', '0',
+  'x_digest', digest, 'x_deadline', deadline)
+if begin_by then redis.call('HSET', call_key(id), 'x_begin_by', begin_by) end
 if trace ~= '' then redis.call('HSET', call_key(id), 'x_trace', trace) end
 if key ~= '' then
   redis.call('HSET', call_key(id), 'x_key', key)
@@ -64,16 +68,17 @@ if caller ~= NOBODY then
 end
 
 local became
-if redis.call('EXISTS', queue_key(channel)) == 1 then
-  set_due(id, last_moment(id))
+if waiting > 0 then
+  set_due(id, last_moment(deadline, begin_by, '0'))
   local _, here = choose(channel)
-  enqueue(id, channel, redis.call('HGET', call_key(id), 'x_seq'), here)
+  enqueue(id, channel, seq, here)
   became = here and 'full' or 'nobody'
   if here then drain(channel, 2) end
 else
-  became = offer(id)
+  became = offer(id, { 'PENDING', channel, group, '0', '0', text(t), seq, text(waits), false, caller, params, deadline,
+    begin_by, '0', trace })
   -- Whatever was offered is due by when it must be accepted.
-  if became ~= 'offered' then set_due(id, last_moment(id)) end
+  if became ~= 'offered' then set_due(id, last_moment(deadline, begin_by, '0')) end
 end
 if became == 'nobody' and (needs_consumer or settings[2] == 'fail') then
   dequeue(id, channel)

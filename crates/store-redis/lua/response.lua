@@ -37,7 +37,7 @@ if call.silent then
 else
   redis.call('RPUSH', pool('response_ack'), id)
   set_due(id, t + (stock and TELL_AGAIN or kept))
-  tell_ended(id)
+  tell_ended(id, { error = '0', response = answer, executor = node, outcome = 'answer', sender = call.sender })
 end
 if redis.call('SISMEMBER', WAITING, call.channel) == 1 then drain(call.channel, 2) end
 return redis.status_reply('TAKEN')

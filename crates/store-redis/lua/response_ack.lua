@@ -16,8 +16,9 @@ if redis.call('HINCRBY', call_key(id), 'response_sender_ack', 1) == 0 then
   redis.call('HSET', call_key(id), 'state', 'DONE', 'initiator_accept_at', text(t))
   redis.call('LREM', pool('response_ack'), -1, id)
   redis.call('ZREM', DUE, id)
-  redis.call('SREM', node_key(caller, 'out:pending_pool'), id)
-  redis.call('SREM', node_key(caller, 'out:executing_pool'), id)
+  if redis.call('SREM', node_key(caller, 'out:executing_pool'), id) == 0 then
+    redis.call('SREM', node_key(caller, 'out:pending_pool'), id)
+  end
   count(caller, 'out_pending_requests', -1)
   count(caller, 'out_processed_requests', 1)
 end

@@ -34,6 +34,7 @@ mod dice;
 mod direct;
 mod ears;
 mod guardian;
+mod header;
 mod inspector;
 mod introduction;
 pub mod layout;

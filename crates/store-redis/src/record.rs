@@ -113,7 +113,7 @@ impl Record {
         // A stock peer's acceptance counts nothing; every offer but the last was one attempt at most.
         let attempt = match (self.number("x_attempt"), alive, begun) {
             (Some(attempt), None, _) => attempt,
-            (_, _, true) => fence.max(1),
+            (_, _, true) => self.number("x_offers").unwrap_or(0).max(1),
             (attempt, _, false) => attempt.unwrap_or(0),
         };
         let digest = self.number("x_digest").unwrap_or_else(|| digest(&channel, &params));

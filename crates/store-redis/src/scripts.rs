@@ -1,12 +1,13 @@
 //! The scripts: texts that Redis is given once and called by their digest.
 //!
-//! A text is the clock, the header and the body. A server that was restarted or flushed has forgotten
+//! A text is the clock and the header, as far as the body needs them, and the body. A server that was restarted or flushed has forgotten
 //! it and says so (`NOSCRIPT`); it is then given the text again and the call is repeated, which is
 //! safe because nothing of it was done.
 
 use std::sync::{Mutex, PoisonError};
 
 use crate::address::Address;
+use crate::header;
 use crate::line::Line;
 use crate::resp::Value;
 use crate::trouble::Trouble;
@@ -89,7 +90,7 @@ impl Scripts {
             Clock::Redis => CLOCK,
             Clock::Told => CLOCK_TOLD,
         };
-        [clock, HEADER, script.body()].join("\n")
+        header::before(&[clock, HEADER], script.body())
     }
 
     /// Calls a script. An error of Redis or of the script is an answer.

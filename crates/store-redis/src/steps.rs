@@ -178,7 +178,7 @@ impl Steps {
                     self.add(*id, &["ZREM", &dead, &id.to_string()]);
                 }
             }
-            // Offers and acceptances have scripts of their own, and clients keys that lapse.
+            // Offers, with their fences, and acceptances have scripts of their own, and clients keys that lapse.
             Change::Offered { .. }
             | Change::Accepted { .. }
             | Change::Acknowledged { .. }
@@ -186,7 +186,8 @@ impl Steps {
             | Change::Heard { .. }
             | Change::ClientGone(_)
             | Change::Channel(..)
-            | Change::ChannelGone(_) => {}
+            | Change::ChannelGone(_)
+            | Change::Fences { .. } => {}
         }
     }
 

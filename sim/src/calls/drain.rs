@@ -54,7 +54,7 @@ impl Drain<'_> {
         let decided = M::decide(&self.state, &command, self.now, Entropy(self.draws));
         decided.changes.iter().for_each(|change| M::evolve(&mut self.state, change));
         let (reply, notices) = (decided.reply, decided.actions);
-        self.oracle.decides(&command.ask);
+        self.oracle.decides(&command.ask, self.now);
         let asked = Asked { now: self.now, ask: command.ask, reply, notices };
         self.oracle.answered(&asked)?;
         Ok(asked.notices)

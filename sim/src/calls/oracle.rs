@@ -22,11 +22,19 @@ pub(super) struct Oracle {
     calls: BTreeMap<CallId, Belief>,
     /// Those that somebody wanted no more. It may be decided before anybody was told of the call.
     cancelled: BTreeSet<CallId>,
+    /// Which call every fence was told of: none is told of another, nor of one whose id comes again.
+    fences: BTreeMap<u64, (CallId, Nth)>,
+    /// How many calls there were, those whose id came again counted again.
+    drawn: Nth,
 }
+
+/// Which of all calls it is.
+type Nth = u64;
 
 /// What is believed of a call.
 #[derive(Clone, Debug)]
 struct Belief {
+    nth: Nth,
     asked: NewCall,
     /// When it was asked for first.
     since: Steady,
@@ -49,8 +57,10 @@ struct Belief {
 }
 
 impl Belief {
-    fn of(asked: &NewCall, since: Steady) -> Self {
+    fn of(asked: &NewCall, since: Steady, drawn: &mut Nth) -> Self {
+        *drawn += 1;
         Self {
+            nth: *drawn,
             asked: asked.clone(),
             since,
             there: false,
@@ -81,6 +91,12 @@ impl Belief {
         self.end.as_ref().is_some_and(|(_, at)| !needed || *at + KEPT <= now)
     }
 
+    /// Whether something that was decided then is about one that had its id before. What was written beside
+    /// something else is heard late, and one in memory may be forgotten and come again meanwhile.
+    fn came_after(&self, decided: Steady) -> bool {
+        decided < self.since
+    }
+
     /// It ends as another does.
     fn is_keyed(&self) -> bool {
         self.asked.key.is_some()
@@ -93,8 +109,14 @@ impl Belief {
 
 impl Oracle {
     /// Something was decided, of which perhaps nobody ever hears.
-    pub(super) fn decides(&mut self, ask: &Ask) {
+    pub(super) fn decides(&mut self, ask: &Ask, now: Now) {
         match ask {
+            // If something is written beside it, its caller hears that it is there when that is on disk. If it
+            // lives in memory its end waits for no disk, and may be heard before.
+            Ask::Request(new) => {
+                let drawn = &mut self.drawn;
+                self.calls.entry(new.id).or_insert_with(|| Belief::of(new, now.steady, drawn));
+            }
             Ask::Cancel { call, .. } => {
                 self.cancelled.insert(*call);
             }
@@ -141,11 +163,16 @@ impl Oracle {
                 Ok(())
             }
             None if again => Err(Violation::Unasked(call)),
+            Some(known) if !known.there && known.end.is_some() && !known.is_durable() => {
+                known.there = true;
+                Ok(())
+            }
             Some(known) if known.there && !known.may_be_forgotten(now) => {
                 Err(Violation::Forgotten { call, why: "it was registered anew" })
             }
             _ => {
-                self.calls.insert(call, Belief { there: true, ..Belief::of(new, now) });
+                let fresh = Belief::of(new, now, &mut self.drawn);
+                self.calls.insert(call, Belief { there: true, ..fresh });
                 Ok(())
             }
         }
@@ -163,6 +190,9 @@ impl Oracle {
     ) -> Result<(), Violation> {
         let known = self.known(call)?;
         let wrong = |why| Err(Violation::Begun { call, fence, why });
+        if known.came_after(now) {
+            return Ok(());
+        }
         if known.latest() != Some((fence, client)) {
             return wrong("another offer is the latest");
         }
@@ -193,7 +223,7 @@ impl Oracle {
     ) -> Result<(), Violation> {
         let known = self.known(call)?;
         let wrong = |why| Err(Violation::Fence { call, fence, why });
-        if known.result == Some(fence) {
+        if known.result == Some(fence) || known.came_after(now) {
             return Ok(());
         }
         if known.failed.contains(&fence) {
@@ -217,6 +247,14 @@ impl Oracle {
     }
 
     fn told(&mut self, notice: &Notice, now: Steady) -> Result<(), Violation> {
+        let of = match notice {
+            Notice::Offer(offer) => Some(offer.call),
+            Notice::Ended { call, .. } => Some(*call),
+            _ => None,
+        };
+        if of.and_then(|call| self.calls.get(&call)).is_some_and(|known| known.came_after(now)) {
+            return Ok(());
+        }
         match notice {
             Notice::Offer(offer) => self.offered(offer),
             Notice::Ended { call, outcome, .. } => self.ended(*call, outcome, now),
@@ -227,8 +265,12 @@ impl Oracle {
 
     fn offered(&mut self, offer: &Offer) -> Result<(), Violation> {
         let (call, fence) = (offer.call, offer.fence);
-        let known = self.known(call)?;
         let wrong = |why| Err(Violation::Fence { call, fence, why });
+        let nth = self.known(call)?.nth;
+        if *self.fences.entry(fence).or_insert((call, nth)) != (call, nth) {
+            return wrong("it was told of another call");
+        }
+        let known = self.known(call)?;
         if offer.params != known.asked.params || offer.caller != known.asked.caller {
             return wrong("it is told with another content");
         }
@@ -321,7 +363,8 @@ impl Oracle {
         let mut results: BTreeMap<CallId, u64> = BTreeMap::new();
         for asked in lost {
             if let Ask::Request(new) = &asked.ask {
-                let fresh = || Belief::of(new, asked.now.steady);
+                let drawn = &mut self.drawn;
+                let fresh = || Belief::of(new, asked.now.steady, drawn);
                 self.calls.entry(new.id).or_insert_with(fresh);
                 if let Reply::Registered { call, again: false } = &asked.reply {
                     anew.insert(*call, asked);
@@ -330,7 +373,9 @@ impl Oracle {
             if let (Ask::Respond { call, fence, result, .. }, Reply::Taken(Ok(()))) =
                 (&asked.ask, &asked.reply)
             {
-                results.insert(*call, *fence);
+                // One under an older fence was only said again.
+                let most = results.entry(*call).or_default();
+                *most = (*most).max(*fence);
                 // Perhaps it failed, and is tried again.
                 self.calls.entry(*call).and_modify(|known| {
                     known.failed.extend(result.is_err().then_some(*fence));
@@ -351,15 +396,18 @@ impl Oracle {
         }
         let mut survived = 0;
         for (id, known) in &mut self.calls {
-            if !known.is_durable() {
-                *known = Belief::of(&known.asked, now.steady);
-                continue;
-            }
-            if let Some(asked) = anew.get(id).filter(|_| known.may_be_forgotten(now.steady))
+            // One that lives in memory only is gone with its server, or was forgotten before it; and of what
+            // nobody was told, the last that was asked may be there.
+            let may_be_another =
+                known.may_be_forgotten(now.steady) || !known.is_durable() || !known.there;
+            if let Some(asked) = anew.get(id).filter(|_| may_be_another)
                 && let Ask::Request(new) = &asked.ask
                 && state.call(*id).is_some_and(|call| call.created == asked.now.wall)
             {
-                *known = Belief::of(new, asked.now.steady);
+                *known = Belief::of(new, asked.now.steady, &mut self.drawn);
+            } else if !known.is_durable() {
+                *known = Belief::of(&known.asked, now.steady, &mut self.drawn);
+                continue;
             }
             known.since = known.since.min(now.steady);
             known.begun.values_mut().for_each(|heard| *heard = (*heard).min(now.steady));
@@ -371,7 +419,7 @@ impl Oracle {
                     let why = "it is not there after a restart";
                     return Err(Violation::Forgotten { call: *id, why });
                 }
-                *known = Belief::of(&known.asked, now.steady);
+                *known = Belief::of(&known.asked, now.steady, &mut self.drawn);
                 continue;
             };
             survived += usize::from(!known.there);
@@ -391,7 +439,12 @@ impl Oracle {
                 (None, Some(found)) if ended.iter().any(|(end, _)| *end == found) => {
                     let at = ended.iter().find(|(end, _)| *end == found).map(|(_, at)| *at);
                     known.end = Some((found.clone(), at.unwrap_or(now.steady).min(now.steady)));
-                    known.result = known.result.or(results.get(id).copied());
+                    // An answer names whoever made it, and the fence.
+                    let named = known.fences.iter().find(|(fence, (client, _))| {
+                        *found == Outcome::Answer(answer(*client, **fence))
+                    });
+                    let named = named.map(|(fence, _)| *fence);
+                    known.result = named.or(known.result).or(results.get(id).copied());
                 }
                 (before, found) => {
                     let before = format!("{:?}", before.as_ref().map(|(outcome, _)| outcome));

@@ -147,6 +147,11 @@ impl Workload {
         }
     }
 
+    /// Whether the server said of every channel that it is as the world needs it.
+    pub(super) fn is_described(&self) -> bool {
+        CHANNELS.iter().all(|channel| self.described.contains(&name(channel)))
+    }
+
     /// A call that takes many sectors.
     pub(super) fn large(&mut self) -> Ask {
         self.request(LARGE)

@@ -32,6 +32,7 @@ mod calling;
 mod command;
 mod cut;
 mod doors;
+mod fences;
 mod foreign;
 mod guarding;
 mod killed;

@@ -66,7 +66,8 @@ async fn cost(server: &Server, room: &OnRedis, from: u64) -> u64 {
         let call = CallId::of_chance(u128::from(n));
         let registered = room.ask(new(n, CALLER, "work", None)).await.unwrap();
         assert_eq!(registered, Reply::Registered { call, again: false });
-        let (client, fence) = (WORKER, 1);
+        let client = WORKER;
+        let fence = room.look(call).await.unwrap().unwrap().fence;
         assert_eq!(room.ask(Ask::Accept { client, call, fence }).await, Ok(Reply::Held(true)));
         let answer = Ask::Respond { client, call, fence, result: Ok(Bytes::from("2")) };
         assert_eq!(room.ask(answer).await, Ok(Reply::Taken(Ok(()))));

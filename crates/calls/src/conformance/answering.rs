@@ -20,6 +20,8 @@ pub(super) async fn all<F: Fresh>(fresh: &F) {
     a_heartbeat_keeps_a_call(fresh).await;
     a_lost_executor_s_call_goes_to_another_under_another_fence(fresh).await;
     a_late_answer_is_refused(fresh).await;
+    every_offer_of_the_room_has_a_fence_of_its_own(fresh).await;
+    whoever_holds_a_forgotten_call_has_nothing_of_another_with_its_id(fresh).await;
     a_lost_executor_ends_a_call_that_must_not_run_twice(fresh).await;
     a_call_is_not_begun_more_often_than_its_channel_says(fresh).await;
     a_handler_s_error_is_tried_again_later(fresh).await;
@@ -167,6 +169,45 @@ async fn a_late_answer_is_refused<F: Fresh>(fresh: &F) {
     assert_eq!(play.end(1).await, Outcome::Answer(Bytes::from("new")));
     let later = play.respond(WORKER, 1, 1, answer("old")).await;
     assert_eq!(later, Reply::Taken(Err(Late::Over)));
+}
+
+async fn every_offer_of_the_room_has_a_fence_of_its_own<F: Fresh>(fresh: &F) {
+    let play = Play::new(fresh).await;
+    play.serves(WORKER, 2).await;
+    play.call(1).await;
+    play.call(2).await;
+    let offers = play.offers(WORKER).await;
+    let fences: Vec<u64> = offers.iter().map(|offer| offer.fence).collect();
+    assert!(matches!(fences[..], [one, two] if one < two), "{fences:?}");
+}
+
+/// An id may be used again once its call is forgotten. Whoever was told of the first and slept meanwhile
+/// must not pass as whoever runs the second.
+async fn whoever_holds_a_forgotten_call_has_nothing_of_another_with_its_id<F: Fresh>(fresh: &F) {
+    let rules = crate::Rules { kept: secs(60), ..crate::Rules::default() };
+    let play = Play::with(fresh, rules).await;
+    play.serves(WORKER, 1).await;
+    play.call(1).await;
+    let first = play.begun(1).await;
+    play.respond(WORKER, 1, first.fence, answer("1")).await;
+    play.end(1).await;
+    play.ack(1).await;
+    play.pass(secs(61)).await;
+    assert_eq!(play.find(1).await, None, "it is forgotten");
+    play.heard(WORKER).await;
+    play.call(1).await;
+    let second = play.offer(WORKER).await;
+    assert_eq!((second.call, second.attempt), (id(1), 1), "another call");
+    assert!(second.fence > first.fence, "{} is not above {}", second.fence, first.fence);
+    assert!(!play.accept(WORKER, 1, first.fence).await, "under the old fence it has nothing");
+    let beat = Ask::Heartbeat { client: WORKER, call: id(1), fence: first.fence };
+    assert_eq!(play.ask(beat).await, Reply::Held(false));
+    let old = play.respond(WORKER, 1, first.fence, answer("old")).await;
+    assert_eq!(old, Reply::Taken(Err(Late::Fenced)));
+    assert_eq!(play.whereabouts(1).await, Whereabouts::Offered, "and changes nothing");
+    assert!(play.accept(WORKER, 1, second.fence).await);
+    play.respond(WORKER, 1, second.fence, answer("new")).await;
+    assert_eq!(play.end(1).await, Outcome::Answer(Bytes::from("new")));
 }
 
 async fn a_lost_executor_ends_a_call_that_must_not_run_twice<F: Fresh>(fresh: &F) {

@@ -133,7 +133,7 @@ async fn whoever_stops_hands_back_what_it_has_not_accepted_and_keeps_what_it_run
     assert_eq!(play.ask(Ask::Stop { client: WORKER }).await, Reply::Done);
     assert_eq!(play.heard(WORKER).await, [Notice::Stopped { to: WORKER }]);
     assert_eq!(play.whereabouts(2).await, Whereabouts::Waiting, "at once");
-    assert!(!play.accept(WORKER, 2, 1).await);
+    assert!(!play.accept(WORKER, 2, 2).await);
     let reply = play.respond(WORKER, 1, 1, super::kit::answer("1")).await;
     assert_eq!(reply, Reply::Taken(Ok(())), "what it runs it may answer");
     assert_eq!(play.offers(WORKER).await, [], "and is told of nothing more");
@@ -166,7 +166,7 @@ async fn nobody_has_more_calls_at_once_than_it_takes<F: Fresh>(fresh: &F) {
         assert!(play.accept(WORKER, n, offer.fence).await);
     }
     assert_eq!(play.offers(WORKER).await, []);
-    play.respond(WORKER, 2, 1, super::kit::answer("2")).await;
+    play.respond(WORKER, 2, 2, super::kit::answer("2")).await;
     assert_eq!(play.offer(WORKER).await.call, id(3), "the next one");
 }
 

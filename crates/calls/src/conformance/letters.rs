@@ -47,9 +47,9 @@ async fn a_dead_letter_is_called_again_as_another_call<F: Fresh>(fresh: &F) {
     assert_ne!(again, id(1));
     assert!(!play.look(1).await.dead);
     let offer = play.offer(WORKER).await;
-    assert_eq!((offer.call, offer.caller, offer.fence, offer.attempt), (again, None, 1, 1));
+    assert_eq!((offer.call, offer.caller, offer.attempt), (again, None, 1));
     assert_eq!(offer.params, Bytes::from("{\"n\":1}"));
-    let (client, fence) = (WORKER, 1);
+    let (client, fence) = (WORKER, offer.fence);
     let taken = Ask::Respond { client, call: again, fence, result: answer("1") };
     assert_eq!(play.ask(taken).await, Reply::Taken(Ok(())));
     assert_eq!(play.ends(CALLER).await, [], "its caller was told of its end before");

@@ -85,8 +85,8 @@ async fn answers_count_and_what_nobody_needs_makes_room_for_them<F: Fresh>(fresh
     play.serves(WORKER, 1).await;
     for n in [1, 2] {
         play.request(sized(n)).await;
-        play.begun(n).await;
-        let taken = play.respond(WORKER, n, 1, answer("12345678901234567890")).await;
+        let offer = play.begun(n).await;
+        let taken = play.respond(WORKER, n, offer.fence, answer("12345678901234567890")).await;
         assert_eq!(taken, Reply::Taken(Ok(())), "what was promised is taken");
         assert_eq!(play.find(1).await.is_some(), n == 1, "it makes room for the second");
         let refusal = play.refusal(Ask::Request(Box::new(sized(3)))).await;

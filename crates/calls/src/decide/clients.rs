@@ -104,8 +104,10 @@ impl Draft<'_> {
     }
 
     /// After a restart. That a call was accepted need not have been written, so whoever was offered
-    /// one is taken to run it, and has a whole lease to come back.
+    /// one is taken to run it, and has a whole lease to come back. Fences go on behind those that may have
+    /// been given, which is to be on disk before any is given again.
     pub(super) fn opened(&mut self) -> Reply {
+        self.change(self.state.fences.begin());
         for call in self.state.all_held() {
             let until = self.now.steady + self.settings(&call.channel).lease;
             if let Stage::Offered { .. } = call.stage {

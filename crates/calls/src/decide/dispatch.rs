@@ -31,9 +31,9 @@ pub(super) fn choose(lane: &Lane, room: impl Fn(ClientId) -> u32, chance: u64) -
 }
 
 impl Draft<'_> {
-    /// Tells a consumer of a call, under a fence of its own.
+    /// Tells a consumer of a call, under a fence that no call ever had.
     pub(super) fn offer(&mut self, call: &Call, executor: ClientId) {
-        let fence = call.fence.saturating_add(1);
+        let fence = self.fence();
         let until = self.now.steady + self.rules.offer_timeout;
         let at = self.now.wall;
         self.change(Change::Offered { call: call.id, executor, fence, until, at });

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use handoff_types::{Decision, Entropy, Now, Span};
 
 use crate::client::Standing;
+use crate::fences::Fences;
 use crate::{
     Call, CallId, Change, ChannelName, ChannelSettings, Client, ClientId, Notice, Offer, Refusal,
     Reply, Rules, State,
@@ -18,6 +19,7 @@ pub(super) struct Draft<'a> {
     pub(super) now: Now,
     entropy: Entropy,
     drawn: u64,
+    fences: Fences,
     /// Calls whose fate is decided already.
     settled: BTreeSet<CallId>,
     changes: Vec<Change>,
@@ -27,8 +29,8 @@ pub(super) struct Draft<'a> {
 impl<'a> Draft<'a> {
     pub(super) fn new(state: &'a State, rules: &'a Rules, now: Now, entropy: Entropy) -> Self {
         let (changes, notices) = (Vec::new(), Vec::new());
-        let settled = BTreeSet::new();
-        Self { state, rules, now, entropy, drawn: 0, settled, changes, notices }
+        let (settled, fences) = (BTreeSet::new(), state.fences);
+        Self { state, rules, now, entropy, drawn: 0, fences, settled, changes, notices }
     }
 
     pub(super) fn into_decision(self, reply: Reply) -> Decision<Reply, Change, Notice> {
@@ -52,6 +54,16 @@ impl<'a> Draft<'a> {
     pub(super) fn draw(&mut self) -> u64 {
         self.drawn += 1;
         self.entropy.word(self.drawn)
+    }
+
+    /// A fencing token that nobody ever had.
+    pub(super) fn fence(&mut self) -> u64 {
+        let (fence, change) = self.fences.next();
+        if let Some(Change::Fences { above, until }) = change {
+            self.fences.allow(above, until);
+            self.change(Change::Fences { above, until });
+        }
+        fence
     }
 
     pub(super) fn settings(&self, channel: &ChannelName) -> ChannelSettings {

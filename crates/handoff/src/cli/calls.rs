@@ -23,7 +23,7 @@ was over, nobody serves the channel, or the server cannot be reached.")]
 pub(crate) struct CallArgs {
     /// Which channel
     pub(crate) channel: String,
-    /// What the handler gets, JSON [default: stdin; null if there is none]
+    /// What the handler gets, JSON; - for stdin [default: stdin; null if there is none]
     #[arg(value_name = "JSON", allow_hyphen_values = true)]
     pub(crate) params: Option<String>,
     /// The time of the whole call

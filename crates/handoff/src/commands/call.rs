@@ -88,8 +88,8 @@ async fn registered(
 /// What the handler gets: JSON of an argument, or of stdin.
 fn params(argument: Option<&str>) -> Result<Box<RawValue>, Failure> {
     let text = match argument {
+        None | Some("-") => stdin()?,
         Some(text) => text.to_owned(),
-        None => stdin()?,
     };
     let text = if text.trim().is_empty() { "null" } else { text.trim() };
     RawValue::from_string(text.to_owned()).map_err(|error| {

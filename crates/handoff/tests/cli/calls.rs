@@ -38,18 +38,20 @@ impl House {
 #[test]
 fn a_call_is_answered_by_a_command() {
     let house = House::new();
-    let worker = house.worker(&["shout", "--exec", "tr a-z A-Z", "--max", "3"]);
+    let worker = house.worker(&["shout", "--exec", "tr a-z A-Z", "--max", "4"]);
     let answer = house.run(&["call", "shout", "{\"say\": [\"hello\"]}"]).ended(0);
     assert_eq!(answer.lines(), ["{\"SAY\": [\"HELLO\"]}"], "as the command said it");
     let answer = house.run(&["call", "shout", "\"ä\"", "--json"]).ended(0).json();
     assert_eq!((answer["id"].as_str().unwrap().len(), &answer["answer"]), (36, &json!("ä")));
-    let mut command = house.place.command(&house.with_url(&["call", "shout"]));
-    let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    child.stdin.take().unwrap().write_all(b"\"of stdin\"\n").unwrap();
-    let answer = Ran::of(&["call"], child.wait_with_output().unwrap()).ended(0);
-    assert_eq!(answer.lines(), ["\"OF STDIN\""]);
-    worker.end().ended(0).said(&["3 calls served"]);
+    for arguments in [&["call", "shout"][..], &["call", "shout", "-"]] {
+        let mut command = house.place.command(&house.with_url(arguments));
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(b"\"of stdin\"\n").unwrap();
+        let answer = Ran::of(arguments, child.wait_with_output().unwrap()).ended(0);
+        assert_eq!(answer.lines(), ["\"OF STDIN\""]);
+    }
+    worker.end().ended(0).said(&["4 calls served"]);
 }
 
 #[test]

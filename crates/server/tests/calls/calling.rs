@@ -70,11 +70,11 @@ async fn errors_are_told_apart_by_their_codes() {
     assert_eq!((&end["status"], &end["error"]["code"]), (&json!(2), &json!("queue_timeout")));
 
     caller.request(4, json!(4)).await;
-    worker.begin(4).await;
+    let offer = worker.begin(4).await;
     caller.say(json!({"cancel": {"id": id(4)}})).await;
     let end = caller.end(4).await;
     assert_eq!((&end["status"], &end["error"]["code"]), (&json!(1), &json!("cancelled")));
-    assert_eq!(worker.expect("cancelled").await, json!({"id": id(4), "fence": 1}));
+    assert_eq!(worker.expect("cancelled").await, json!({"id": id(4), "fence": offer["fence"]}));
 }
 
 #[tokio::test]
@@ -185,7 +185,8 @@ async fn calls_that_live_in_memory_are_answered_too() {
     for n in 0..64 {
         let offer = worker.expect("b").await;
         assert_eq!(offer["id"], id(n), "in their order");
-        worker.say(json!({"response": {"id": offer["id"], "fence": 1, "answer": n}})).await;
+        let answer = json!({"id": offer["id"], "fence": offer["fence"], "answer": n});
+        worker.say(json!({"response": answer})).await;
     }
     let mut ends = 0;
     while ends < 64 {

@@ -12,7 +12,7 @@ async fn a_request_waits_for_the_answer() {
     let (answer, ()) = tokio::join!(world.ask("POST", "/work", &body), async {
         let offer = worker.expect("b").await;
         assert_eq!((&offer["params"], offer.get("caller")), (&json!({"n": 1}), None));
-        let done = json!({"id": offer["id"], "fence": 1, "answer": "done"});
+        let done = json!({"id": offer["id"], "fence": offer["fence"], "answer": "done"});
         worker.say(json!({"response": done})).await;
         worker.expect("g").await;
     });
@@ -64,7 +64,8 @@ async fn every_end_has_its_status() {
     let (failed, ()) = tokio::join!(world.ask("POST", "/work", &body), async {
         let offer = worker.expect("b").await;
         let error = json!({"name": "E", "message": "m", "code": "c"});
-        let said = json!({"id": offer["id"], "fence": 1, "error": error, "terminal": true});
+        let said =
+            json!({"id": offer["id"], "fence": offer["fence"], "error": error, "terminal": true});
         worker.say(json!({"response": said})).await;
         worker.expect("g").await;
     });
@@ -121,7 +122,7 @@ async fn dead_letters_are_seen_called_again_and_purged() {
         let body = json!({"n": n});
         let (answer, ()) = tokio::join!(world.ask("POST", "/work", &body), async {
             let offer = worker.expect("b").await;
-            let said = json!({"id": offer["id"], "fence": 1, "error": {"name": "E"}});
+            let said = json!({"id": offer["id"], "fence": offer["fence"], "error": {"name": "E"}});
             worker.say(json!({"response": said})).await;
             worker.expect("g").await;
         });

@@ -24,8 +24,8 @@ async fn calls_and_answers_outlive_the_server() {
     let mut worker = world.worker(WORKER, 2).await;
     let offer = worker.expect("b").await;
     let told = (&offer["id"], &offer["fence"], &offer["attempt"]);
-    assert_eq!(told, (&json!(id(2)), &json!(1), &json!(1)), "it may go on");
-    assert!(worker.respond(2, 1, json!("two")).await);
+    assert_eq!(told, (&json!(id(2)), &json!(2), &json!(1)), "it may go on under its own fence");
+    assert!(worker.respond(2, 2, json!("two")).await);
     assert_eq!(caller.end(2).await["answer"], "two");
 }
 

@@ -6,10 +6,11 @@
 //! and what was dropped is in a list.
 
 use std::collections::BTreeMap;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures_util::future::{Either, select};
 use handoff_calls::CallId;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until};
@@ -24,6 +25,9 @@ use crate::{Error, backoff};
 
 /// How long a session that nobody wants any more goes on to settle what is under way.
 pub(super) const SETTLING: Duration = Duration::from_secs(5);
+
+/// What is heard or ordered before something is written, at most.
+const HEARD_FIRST: u32 = 64;
 
 /// How good the connection of a session is.
 #[derive(Clone, Debug)]
@@ -102,6 +106,8 @@ pub(super) struct Driver {
     opening: Option<Opening>,
     reader: Option<Reader>,
     writer: Option<Writer>,
+    /// Turns since anything was written.
+    unwritten: u32,
     draining: Option<(Instant, oneshot::Sender<usize>)>,
     /// When a session that nobody wants ends at the latest, and who is told.
     closing: Option<(Instant, Option<oneshot::Sender<()>>)>,
@@ -147,6 +153,7 @@ impl Driver {
             opening: None,
             reader: None,
             writer: None,
+            unwritten: 0,
             draining: None,
             closing: None,
             over: None,
@@ -215,7 +222,8 @@ impl Driver {
         let deadline = ends.into_iter().flatten().min();
         let writing = session.has_frames() || writer.as_ref().is_some_and(Writer::is_unflushed);
         let ordering = self.closing.is_none();
-        tokio::select! {
+        let inputs = pin!(async {
+            tokio::select! {
             opened = or_never(opening.as_mut()) => Turn::Opened(opened),
             heard = async {
                 match reader {
@@ -223,14 +231,6 @@ impl Driver {
                     None => std::future::pending().await,
                 }
             } => Turn::Heard(heard),
-            wrote = async {
-                match writer {
-                    Some(writer) => writer.carry(|| session.next_frame(Instant::now())).await,
-                    None => std::future::pending().await,
-                }
-            }, if writing => Turn::Wrote(wrote.map_err(|error| {
-                Error::Lost { url: inner.transport.base.url.clone(), cause: error.into() }
-            })),
             order = orders.recv(), if ordering => Turn::Ordered(order),
             response = staff.next() => Turn::Worked(response),
             () = unwanted.news.notified() => Turn::Unwanted,
@@ -240,11 +240,42 @@ impl Driver {
                     None => std::future::pending().await,
                 }
             } => Turn::Time,
+            }
+        });
+        if !writing {
+            return inputs.await;
         }
+        let output = pin!(async {
+            match writer {
+                Some(writer) => writer.carry(|| session.next_frame(Instant::now())).await,
+                None => std::future::pending().await,
+            }
+        });
+        // What is there to be heard leads to more to say, and one write carries all of it. But whoever has
+        // much to hear is not to be mute.
+        let wrote = if self.unwritten < HEARD_FIRST {
+            match select(inputs, output).await {
+                Either::Left((turn, _)) => return turn,
+                Either::Right((wrote, _)) => wrote,
+            }
+        } else {
+            match select(output, inputs).await {
+                Either::Left((wrote, _)) => wrote,
+                Either::Right((turn, _)) => return turn,
+            }
+        };
+        Turn::Wrote(wrote.map_err(|error| {
+            let url = inner.transport.base.url.clone();
+            Error::Lost { url, cause: error.into() }
+        }))
     }
 
     fn take(&mut self, turn: Turn) {
         let now = Instant::now();
+        self.unwritten = match turn {
+            Turn::Wrote(_) => 0,
+            _ => self.unwritten.saturating_add(1),
+        };
         match turn {
             Turn::Opened(Ok(Socket { reader, writer })) => {
                 self.opening = None;

@@ -155,19 +155,20 @@ impl Writer {
         self.unflushed
     }
 
-    /// Writes a frame when there is room for it, or makes sure that what was written is on its way.
+    /// Writes all frames there are, each when there is room for it, and makes sure that they are on their way.
     ///
     /// # Cancel safety
     /// A frame is asked for only when it is taken at once.
     pub(super) async fn carry(
         &mut self,
-        next: impl FnOnce() -> Option<String>,
+        mut next: impl FnMut() -> Option<String>,
     ) -> Result<(), SocketError> {
         let mut sink = Pin::new(&mut self.sink);
-        std::future::poll_fn(|cx| sink.as_mut().poll_ready(cx)).await?;
-        if let Some(text) = next() {
+        loop {
+            std::future::poll_fn(|cx| sink.as_mut().poll_ready(cx)).await?;
+            let Some(text) = next() else { break };
             self.unflushed = true;
-            return sink.start_send(Message::text(text));
+            sink.as_mut().start_send(Message::text(text))?;
         }
         std::future::poll_fn(|cx| sink.as_mut().poll_flush(cx)).await?;
         self.unflushed = false;

@@ -86,6 +86,8 @@ pub(super) fn weight(state: &State, ask: &Ask) -> usize {
         Ask::Tick | Ask::Purge { .. } | Ask::Init { .. } | Ask::Stop { .. } | Ask::Away { .. } => {
             MANY
         }
+        // Where fencing tokens go on.
+        Ask::Opened => EACH,
         _ => 0,
     }
 }

@@ -182,6 +182,12 @@ impl Room {
                 while !self.release() {}
             }
         }
+        // Offers of calls in memory wait for no disk, so what says from where on their tokens are new is on
+        // it before the first.
+        while !self.releases.is_empty() {
+            self.releases.ready().await;
+            while !self.release() {}
+        }
     }
 
     /// Does what can be done now, a bounded part of it, and says how long nothing will have to be
