@@ -70,6 +70,9 @@ impl Plan {
 /// # Errors
 /// See [`Failed`].
 pub fn run(plan: &Plan, talk: &dyn Fn(&str)) -> Result<Report, Failed> {
+    // First of all: what was let go before would be used again, and not be seen.
+    talk(&format!("memory of {} series", plan.many));
+    let memory = memory(plan.many)?;
     let mut rows = Vec::new();
     for (key, name, shapes, most) in [
         ("counters", "integer counters", &[Shape::Counter][..], Some(2.0)),
@@ -90,8 +93,7 @@ pub fn run(plan: &Plan, talk: &dyn Fn(&str)) -> Result<Report, Failed> {
         rows.extend(sizes("recorded", "recorded", &batches, None)?);
         rows.extend(speeds(plan, "recorded", &batches, talk)?);
     }
-    talk(&format!("memory of {} series", plan.many));
-    rows.extend(memory(plan.many)?);
+    rows.extend(memory);
     let settings = Settings {
         seconds: plan.time.as_secs_f64(),
         repeats: plan.repeats,

@@ -55,6 +55,9 @@ pub enum Fault {
     /// The same of the calls room.
     #[error("the oracle objects: {0}")]
     Calls(Box<crate::calls::Violation>),
+    /// The same of the relay.
+    #[error("the oracle objects: {0}")]
+    Relay(#[from] crate::relay::Violation),
     /// Something that must hold after every step does not.
     #[error("an invariant is broken: {0}")]
     Invariant(String),

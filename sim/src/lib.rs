@@ -10,6 +10,7 @@
 //!   the events room, mostly with others beside it, [`streams`] the one where it is the streams room,
 //!   [`groups`] the one where consumers read there, [`exchange`] the one where it is the exchange,
 //!   [`calls`] the one where it is the calls room.
+//! * [`relay`] is a relay's agent, with its files, before destinations that come and go.
 //! * [`driver`] runs a [`driver::World`] for a number of steps; [`scenario`] names the worlds.
 //!
 //! Nothing here asks a clock, draws a random number, starts a thread or iterates a hash map: a
@@ -27,6 +28,7 @@ pub mod history;
 mod house;
 pub mod keyed;
 pub mod oracle;
+pub mod relay;
 pub mod room;
 pub mod scenario;
 pub mod server;

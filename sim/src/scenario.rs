@@ -9,6 +9,7 @@ use crate::events::{self, Timed};
 use crate::exchange::{self, Exchanged};
 use crate::groups::{self, Grouped};
 use crate::history::{History, Keep};
+use crate::relay::{self, Relayed};
 use crate::room::Counter;
 use crate::store::ConflictingStore;
 use crate::streams::{self, Streamed};
@@ -34,11 +35,13 @@ pub enum Scenario {
     Exchange,
     /// One server with the calls room on embedded storage.
     Calls,
+    /// One agent of the relay before destinations that come and go.
+    Relay,
 }
 
 impl Scenario {
     /// Every one there is.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Brokers,
         Self::Embedded,
         Self::Events,
@@ -48,6 +51,7 @@ impl Scenario {
         Self::GroupsBrokers,
         Self::Exchange,
         Self::Calls,
+        Self::Relay,
     ];
 
     /// Its name on the command line.
@@ -63,6 +67,7 @@ impl Scenario {
             Self::GroupsBrokers => "groups-brokers",
             Self::Exchange => "exchange",
             Self::Calls => "calls",
+            Self::Relay => "relay",
         }
     }
 
@@ -79,6 +84,7 @@ impl Scenario {
             Self::GroupsBrokers => 1_500,
             Self::Exchange => 500,
             Self::Calls => 500,
+            Self::Relay => 600,
         }
     }
 
@@ -103,6 +109,7 @@ impl Scenario {
             }
             Self::Exchange => Box::new(Exchanged::<exchange::Sound>::new(dice)),
             Self::Calls => Box::new(Called::<calls::Sound>::new(dice)),
+            Self::Relay => Box::new(Relayed::<relay::Sound>::new(dice)),
         }
     }
 }

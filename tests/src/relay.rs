@@ -1,12 +1,17 @@
 //! An agent of the relay and whoever it sends to: [`Agent`] is the real binary as a process, [`Centre`]
 //! a receiver on a real socket whose sink is in this process, [`samples`] makes bodies of remote write
-//! without the code that reads them. [`Hunt`] kills agents and keeps the ledger.
+//! without the code that reads them. [`Hunt`] kills agents and keeps the ledger. [`Reception`] is the real
+//! server as a receiver, [`Chase`] kills it too.
 
 mod agent;
 mod centre;
+mod chase;
 mod hunt;
+mod reception;
 pub mod samples;
 
 pub use agent::{Agent, Den};
 pub use centre::{Centre, Manner};
+pub use chase::Chase;
 pub use hunt::{Hunt, Outcomes, wait};
+pub use reception::{Reception, samples_of};

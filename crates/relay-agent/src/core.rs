@@ -14,6 +14,7 @@ mod backlog;
 mod links;
 mod roads;
 mod spooling;
+mod status;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -35,13 +36,13 @@ pub(crate) use self::links::modest;
 
 use self::backlog::Backlog;
 use self::links::Link;
-use self::roads::{Road, Roads};
+use self::roads::{Dial, Road, Roads};
+use self::spooling::{Filed, Sealing};
 use crate::clock::Outside;
 use crate::line::{Heard, LineId};
 use crate::metrics::Metrics;
 use crate::settings::Settings;
 use crate::shelf::{Done, Order, Resumed, Sealed, Shelf};
-use crate::way::Way;
 
 /// News that wait. Whoever sends samples waits for a place here before anything else is done for it.
 pub(crate) const MAILBOX: usize = 512;
@@ -83,14 +84,13 @@ pub(crate) struct DiskFailed(pub(crate) RefillError);
 pub(crate) struct Parts {
     pub(crate) settings: Settings,
     pub(crate) agent: Name,
-    /// In the order of the destinations, which is that of their names.
-    pub(crate) ways: Vec<Arc<Way>>,
+    /// Destinations by their place, which is that of their names.
+    pub(crate) dial: Dial,
     pub(crate) outside: Outside,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) shelf: Shelf,
     pub(crate) resumed: Option<Resumed>,
     pub(crate) sealed: Vec<Sealed>,
-    pub(crate) events: mpsc::Sender<Event>,
     pub(crate) bench: Workbench,
 }
 
@@ -102,6 +102,7 @@ pub(crate) struct Core {
     promise: Mode,
     stop_time_max: Duration,
     spool_age_max: Span,
+    spool_bytes_max: u64,
     outside: Outside,
     metrics: Arc<Metrics>,
     bench: Workbench,
@@ -112,13 +113,17 @@ pub(crate) struct Core {
     links: Vec<Link>,
     backlog: Backlog,
     shelf: Shelf,
-    /// Blocks that have a file, or will once it is written.
-    filed: BTreeSet<BlockId>,
+    /// Where each block that is in memory is written.
+    filed: BTreeMap<BlockId, Filed>,
+    /// Files to be sealed.
+    sealing: Vec<Sealing>,
     /// Blocks whose frames are on their way to the disk.
     writing: BTreeSet<BlockId>,
     /// The spool had no room: not before then.
     spool_again: Steady,
     look_again: Steady,
+    /// When destinations are told how it is.
+    tell_again: Steady,
     present: Option<BlockId>,
     stopping: bool,
     failed: Option<RefillError>,
@@ -127,39 +132,29 @@ pub(crate) struct Core {
 impl Core {
     /// Goes on with the block that was found, or begins a new one.
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts {
-            settings,
-            agent,
-            ways,
-            outside,
-            metrics,
-            shelf,
-            resumed,
-            sealed,
-            events,
-            bench,
-        } = parts;
+        let Parts { settings, agent, dial, outside, metrics, shelf, resumed, sealed, bench } =
+            parts;
         let now = outside.now();
         let rules = settings.rules;
         let present = resumed.and_then(|found| {
-            let Resumed { block, acks, decoders } = found;
-            DeliveryManager::resumed(rules.clone(), block, now, &acks, decoders)
+            let Resumed { file, block, acks, decoders } = found;
+            let present = DeliveryManager::resumed(rules.clone(), block, now, &acks, decoders);
+            present.map(|present| (file, present))
         });
-        let mut filed = BTreeSet::new();
+        let mut filed = BTreeMap::new();
         let keeper = match present {
-            Some(present) => {
+            Some((file, present)) => {
                 info!(block = %present.block(), "goes on with the block that it stopped with");
-                filed.insert(present.block());
+                filed.insert(present.block(), Filed::resumed(file));
                 DeliveryManagerKeeper::resumed(rules.clone(), present)
             }
             None => DeliveryManagerKeeper::new(rules.clone(), now, outside.roll()),
         };
         let tokens = settings.destinations.iter().map(|one| one.token.clone());
-        let roads = ways.into_iter().zip(&rules.destinations).zip(tokens);
-        let roads = roads.map(|((way, name), token)| {
-            Road::new(name.clone(), way, token, settings.backoff, Arc::clone(&metrics))
+        let roads = rules.destinations.iter().zip(tokens).map(|(name, token)| {
+            Road::new(name.clone(), token, settings.backoff, Arc::clone(&metrics))
         });
-        let roads = Roads::new(roads.collect(), events);
+        let roads = Roads::new(roads.collect(), dial);
         let mut backlog = Backlog::default();
         for file in sealed {
             backlog.add(file, &agent, &roads);
@@ -170,6 +165,7 @@ impl Core {
             promise: settings.promise,
             stop_time_max: settings.stop_time_max,
             spool_age_max: settings.spool.age_max,
+            spool_bytes_max: settings.spool.bytes_max,
             outside,
             metrics,
             bench,
@@ -181,9 +177,11 @@ impl Core {
             backlog,
             shelf,
             filed,
+            sealing: Vec::new(),
             writing: BTreeSet::new(),
             spool_again: now.steady,
             look_again: now.steady,
+            tell_again: now.steady,
             present: None,
             stopping: false,
             failed: None,
@@ -207,8 +205,7 @@ impl Core {
             if let Some(failed) = self.failed.take() {
                 return Err(DiskFailed(failed));
             }
-            if self.stopping && self.keeper.has_stopped(now.steady) && self.writing.is_empty() {
-                self.say_farewell();
+            if self.has_stopped(now) {
                 info!("everything is confirmed or on disk");
                 return Ok(self.shelf);
             }
@@ -229,29 +226,46 @@ impl Core {
             }
             let now = self.outside.now();
             for event in news.drain(..) {
-                match event {
-                    Event::Send(ask) => self.send(ask, now),
-                    Event::Line(line, heard) => self.heard(line, heard, now),
-                    Event::Disk(done) => self.done(done, now),
-                }
+                self.take(event, now);
             }
         }
     }
 
+    /// Something happened.
+    pub(crate) fn take(&mut self, event: Event, now: Now) {
+        match event {
+            Event::Send(ask) => self.send(ask, now),
+            Event::Line(line, heard) => self.heard(line, heard, now),
+            Event::Disk(done) => self.done(done, now),
+        }
+    }
+
+    /// Whether it was told to stop and is done; then files are left as the next start likes them.
+    pub(crate) fn has_stopped(&mut self, now: Now) -> bool {
+        let over = self.stopping && self.keeper.has_stopped(now.steady) && self.writing.is_empty();
+        if over {
+            self.say_farewell();
+        }
+        over
+    }
+
     /// All that can be done now.
-    fn turn(&mut self, now: Now) {
+    pub(crate) fn turn(&mut self, now: Now) {
         self.keeper.tick(now, self.outside.roll(), &mut self.bench);
         self.note_block();
         self.open_links();
         self.drive_links(now);
-        self.spool(now.steady);
+        self.tell_status(now);
+        self.spool(now);
         self.answer_ended();
         self.retire();
+        self.seal(now.steady);
         self.drive_backlog(now);
         if self.look_again <= now.steady && self.shelf.order(Order::Look) {
             self.look_again = now.steady + LOOK_EVERY;
             self.give_up_old_files(now);
         }
+        self.note_disk();
         let counted = &self.metrics.counted;
         let leaving = self.keeper.leaving().map_or(0, DeliveryManager::bytes);
         let memory = self.keeper.present().bytes() + leaving;
@@ -267,7 +281,7 @@ impl Core {
         }
     }
 
-    fn pause(&self, now: Steady) -> Duration {
+    pub(crate) fn pause(&self, now: Steady) -> Duration {
         let links = self.links.iter().filter_map(Link::next_deadline);
         let next =
             [self.keeper.next_deadline(), self.backlog.next_deadline(), self.roads.next(now)];
@@ -311,14 +325,15 @@ impl Core {
         }
     }
 
-    /// The disk failed: whatever it was, the next start finds out what is there.
+    /// What is asked of the disk makes no sense, by a mistake of ours: the next start finds out what
+    /// is there.
     fn fail(&mut self, error: RefillError) {
-        error!(error = &error as &dyn std::error::Error, "the disk failed a refill file");
+        error!(error = &error as &dyn std::error::Error, "a refill file cannot be written");
         self.failed.get_or_insert(error);
     }
 
     /// Begins to stop, and says until when.
-    fn begin_to_stop(&mut self) -> Steady {
+    pub(crate) fn begin_to_stop(&mut self) -> Steady {
         info!("stopping");
         self.stopping = true;
         let within = Span(u64::try_from(self.stop_time_max.as_micros()).unwrap_or(u64::MAX));

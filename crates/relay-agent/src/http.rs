@@ -160,6 +160,10 @@ async fn answer_to(door: &Door, request: Request<Incoming>) -> Response<Full<Byt
         (&Method::POST, "/api/v1/write" | "/api/v1/push") => intake::write(door, request).await,
         (&Method::GET, "/healthz") => text(StatusCode::OK, "ok\n"),
         (&Method::GET, "/readyz") => match door.metrics.phase() {
+            Phase::Ready if door.metrics.disk_fails() => text(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "the disk fails the refill files; the log says how\n",
+            ),
             Phase::Ready => text(StatusCode::OK, "ready\n"),
             Phase::Opening => text(StatusCode::SERVICE_UNAVAILABLE, "reading the spool\n"),
             Phase::Stopping => text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n"),

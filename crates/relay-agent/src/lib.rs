@@ -17,6 +17,7 @@
 //! Nothing here decides what the machines decide, and nothing here links a server.
 
 mod address;
+mod by_hand;
 mod clock;
 mod core;
 mod http;
@@ -29,6 +30,7 @@ mod shelf;
 mod way;
 
 pub use address::{Address, BadAddress, DEFAULT_PORT};
+pub use by_hand::{Answer, ByHand, Call};
 pub use clock::Outside;
 pub use replay::{Progress, ReplayError, replay};
 pub use run::{AgentError, Hooks, run};

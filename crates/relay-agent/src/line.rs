@@ -56,19 +56,29 @@ pub(crate) struct Line {
     pub(crate) id: LineId,
     pub(crate) up: bool,
     queue: mpsc::Sender<Message>,
-    task: AbortOnDropHandle<()>,
+    /// Nobody's if it is driven by hand.
+    task: Option<AbortOnDropHandle<()>>,
 }
 
 impl Line {
     /// Begins to connect.
-    pub(crate) fn open(id: LineId, way: Arc<Way>, events: mpsc::Sender<Event>) -> Self {
+    pub(crate) fn open(id: LineId, way: Option<Arc<Way>>, events: mpsc::Sender<Event>) -> Self {
         let (queue, outgoing) = mpsc::channel(QUEUE);
         let task = tokio::spawn(async move {
-            let why = talk(id, &way, outgoing, &events).await;
+            let why = match way {
+                Some(way) => talk(id, &way, outgoing, &events).await,
+                None => "there is no way to it".to_owned(),
+            };
             // A core that is gone needs no news.
             drop(events.send(Event::Line(id, Heard::Down(why))).await);
         });
-        Self { id, up: false, queue, task: AbortOnDropHandle::new(task) }
+        Self { id, up: false, queue, task: Some(AbortOnDropHandle::new(task)) }
+    }
+
+    /// A line that whoever has the other end of its queue drives.
+    pub(crate) fn by_hand(id: LineId) -> (Self, mpsc::Receiver<Message>) {
+        let (queue, outgoing) = mpsc::channel(QUEUE);
+        (Self { id, up: false, queue, task: None }, outgoing)
     }
 
     /// Whether another segment may be given to it.
@@ -84,7 +94,9 @@ impl Line {
     /// Says what is left to say and ends.
     pub(crate) fn finish(self) {
         drop(self.queue);
-        drop(self.task.detach());
+        if let Some(task) = self.task {
+            drop(task.detach());
+        }
     }
 }
 

@@ -68,6 +68,8 @@ metrics! {
     blocks: Counter = "handoff_relay_blocks", "blocks begun";
     spooled_bytes: Counter = "handoff_relay_spooled_bytes", "segments and snapshots written to refill files";
     spool_full: Counter = "handoff_relay_spool_full", "times that a refill file had no room";
+    disk_failures: Counter = "handoff_relay_disk_failures", "times that the disk failed a refill file";
+    disk_failing: Gauge = "handoff_relay_disk_failing", "1 while what must be written to a refill file cannot be";
     spool_bytes: Gauge = "handoff_relay_spool_bytes", "refill files, the active one included";
     backlog_files: Gauge = "handoff_relay_backlog_files", "refill files that are not delivered yet";
     quarantine_bytes: Gauge = "handoff_relay_quarantine_bytes", "what was set aside";
@@ -131,6 +133,17 @@ impl Metrics {
 
     pub(crate) fn set_phase(&self, phase: Phase) {
         self.phase.store(phase as u8, Ordering::Release);
+    }
+
+    /// Whether the disk fails what must be written.
+    pub(crate) fn disk_fails(&self) -> bool {
+        self.counted.disk_failing.get() != 0
+    }
+
+    /// Segments or files that will not be delivered, for whatever reason.
+    pub(crate) fn given_up(&self) -> u64 {
+        let by = |reason| self.counted.given_up.get_or_create(&Because { reason }).get();
+        [GIVEN_UP_AGE, GIVEN_UP_REFUSED, GIVEN_UP_DAMAGED].into_iter().map(by).sum()
     }
 
     pub(crate) fn give_up(&self, reason: &'static str, count: u64) {

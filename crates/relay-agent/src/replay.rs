@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use handoff_log::disk::Real;
 use handoff_relay::refill::{Ledger, RefillError, RefillLimits, Source, Stored};
-use handoff_relay::session::Message;
+use handoff_relay::session::{Message, Reason};
 use handoff_relay::{Happened, Name, RefillSender, SegmentKey, Step};
 use handoff_types::Steady;
 use thiserror::Error;
@@ -100,7 +100,7 @@ pub async fn replay(
     let sender = RefillSender::new(&ledger, agent, &named, token).ok_or_else(no_refill)?;
     let way = Way::new(address.clone(), ca_file.as_deref()).map_err(ReplayError::Way)?;
     let (events, mut mailbox) = mpsc::channel(64);
-    let line = Line::open(1, Arc::new(way), events);
+    let line = Line::open(1, Some(Arc::new(way)), events);
     let progress = Progress { segments: segments(&ledger), ..Progress::default() };
     let mut replay = Replay {
         path: path.to_owned(),
@@ -222,9 +222,14 @@ impl Replay {
             Heard::Message(message) => {
                 for one in self.sender.received(modest(message), now) {
                     match one {
-                        Happened::Rejected { key, reason, words } => match reason.is_permanent() {
-                            true => self.pass(key),
-                            false => tracing::debug!(%key, ?reason, words, "not taken yet"),
+                        Happened::Rejected { key, reason, words } => match reason {
+                            // Nothing more of the shard would be taken, and nothing is wrong with it.
+                            Reason::Unauthorized => {
+                                let address = self.address.clone();
+                                return Err(ReplayError::Refused { address, words });
+                            }
+                            reason if reason.is_permanent() => self.pass(key),
+                            _ => tracing::debug!(%key, ?reason, words, "not taken yet"),
                         },
                         Happened::Refused { words, .. } => {
                             let address = self.address.clone();

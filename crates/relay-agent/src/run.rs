@@ -29,6 +29,7 @@ use tracing::{info, warn};
 use crate::clock::Outside;
 use crate::core::{Core, DiskFailed, MAILBOX, Parts};
 use crate::http;
+use crate::line::Line;
 use crate::metrics::{Metrics, Phase};
 use crate::settings::Settings;
 use crate::shelf::{self, Shelf, Tools};
@@ -172,8 +173,6 @@ impl AgentError {
 /// Dropped, everything ends at once, as if the process were killed.
 pub async fn run(mut settings: Settings, hooks: Hooks) -> Result<(), AgentError> {
     let Hooks { outside, tls, ready, stop } = hooks;
-    // One order for all: that of refill files.
-    settings.destinations.sort_by(|one, other| one.name.cmp(&other.name));
     let (agent, ways) = check(&mut settings)?;
     let (listener, address) = bind(settings.listen)?;
     let names = settings.destinations.iter().map(|one| one.name.as_str());
@@ -195,13 +194,12 @@ pub async fn run(mut settings: Settings, hooks: Hooks) -> Result<(), AgentError>
     let core = Core::new(Parts {
         settings,
         agent,
-        ways,
+        dial: Box::new(move |line, to| Line::open(line, ways.get(to).cloned(), events.clone())),
         outside,
         metrics: Arc::clone(&metrics),
         shelf,
         resumed: opening.resumed,
         sealed: opening.sealed,
-        events,
         bench,
     });
     let core = tokio::spawn(core.run(mailbox, stop.clone()));
@@ -232,7 +230,9 @@ pub async fn run(mut settings: Settings, hooks: Hooks) -> Result<(), AgentError>
 }
 
 /// Checks what can be checked without touching anything.
-fn check(settings: &mut Settings) -> Result<(Name, Vec<Arc<Way>>), AgentError> {
+pub(crate) fn check(settings: &mut Settings) -> Result<(Name, Vec<Arc<Way>>), AgentError> {
+    // One order for all: that of refill files.
+    settings.destinations.sort_by(|one, other| one.name.cmp(&other.name));
     let address = settings.listen;
     if !address.ip().to_canonical().is_loopback() && settings.token.is_none() {
         return Err(AgentError::Exposed(address));

@@ -1,14 +1,15 @@
 //! The thread that has to do with disks: refill files, and nothing that anybody decides.
 //!
-//! Orders are done one after the other. What fails is said once; the agent then ends, because after a
-//! failed write nobody knows what a file holds, and the next start finds out. That there is no room is
-//! no failure.
+//! Orders are done one after the other. After a failed write nobody knows what a file holds behind what
+//! was synced before: it gets no segment any more, is cut there as soon as the disk lets it, and sealed.
+//! What was to be written is still in memory, and goes to another file. That there is no room is no
+//! failure.
 
 mod opening;
 mod orders;
 
 pub(crate) use opening::{Opening, Resumed, open};
-pub(crate) use orders::{Done, Order, Sealed};
+pub(crate) use orders::{Done, FileId, Order, Sealed};
 
 use std::collections::BTreeMap;
 use std::io;
@@ -20,8 +21,7 @@ use handoff_log::disk::Open;
 use handoff_relay::refill::{
     Entry, FRAME_CRC_BYTES, FRAME_HEAD_BYTES, Frame, Refill, RefillError, RefillLimits, Spool,
 };
-use handoff_relay::{AckStatus, BlockId, SegmentKey};
-use handoff_types::Wall;
+use handoff_relay::{AckStatus, SegmentKey};
 use tokio::sync::mpsc;
 
 use crate::core::Event;
@@ -51,14 +51,19 @@ impl Shelf {
     /// Starts the thread, with the files that are open already.
     pub(crate) fn start(
         tools: Tools,
-        files: BTreeMap<BlockId, Refill>,
+        files: BTreeMap<FileId, Refill>,
         events: mpsc::Sender<Event>,
     ) -> io::Result<Self> {
-        let (orders, incoming) = sync_channel(ORDERS);
-        let keeper = Keeper { tools, files };
+        let (mut shelf, keeper) = Self::by_hand(tools, files);
         let thread = thread::Builder::new().name("shelf".to_owned());
-        let thread = thread.spawn(move || keeper.work(&incoming, &events))?;
-        Ok(Self { orders: Some(orders), thread: Some(thread) })
+        shelf.thread = Some(thread.spawn(move || keeper.work(&events))?);
+        Ok(shelf)
+    }
+
+    /// The same without a thread: whoever has the keeper says when it works.
+    pub(crate) fn by_hand(tools: Tools, files: BTreeMap<FileId, Refill>) -> (Self, Keeper) {
+        let (orders, incoming) = sync_channel(ORDERS);
+        (Self { orders: Some(orders), thread: None }, Keeper { tools, files, incoming })
     }
 
     /// Orders something. False if too much is ordered already: again later.
@@ -77,24 +82,32 @@ impl Shelf {
     }
 }
 
-struct Keeper {
+/// Whoever does what is ordered.
+pub(crate) struct Keeper {
     tools: Tools,
-    files: BTreeMap<BlockId, Refill>,
+    files: BTreeMap<FileId, Refill>,
+    incoming: Receiver<Order>,
 }
 
 impl Keeper {
-    fn work(mut self, orders: &Receiver<Order>, events: &mpsc::Sender<Event>) {
-        for order in orders {
+    fn work(mut self, events: &mpsc::Sender<Event>) {
+        while let Ok(order) = self.incoming.recv() {
             let done = self.carry_out(order);
             // A core that has ended still wants done what it ordered.
             drop(events.blocking_send(Event::Disk(done)));
         }
     }
 
+    /// Does the next thing that was ordered, if anything was.
+    pub(crate) fn work_once(&mut self) -> Option<Done> {
+        let order = self.incoming.try_recv().ok()?;
+        Some(self.carry_out(order))
+    }
+
     fn carry_out(&mut self, order: Order) -> Done {
         match order {
-            Order::Append { file, begun, acks, spooling } => {
-                let appended = self.append(file, begun, acks, &spooling.frames);
+            Order::Append { file, acks, spooling } => {
+                let appended = self.append(file, acks, &spooling.frames);
                 Done::Appended { file, spooling, appended }
             }
             Order::Farewell { file, frames } => {
@@ -106,10 +119,7 @@ impl Keeper {
             }
             Order::Seal { file, acks } => Done::Sealed { file, sealed: self.seal(file, &acks) },
             Order::Statuses { file, acks } => {
-                let wrote = match self.files.get_mut(&file) {
-                    Some(refill) => refill.write_ack_status(&acks),
-                    None => Ok(()),
-                };
+                let wrote = self.write_down(file, &acks);
                 Done::Wrote { file, acks: Some(acks), wrote }
             }
             Order::Read { file, line, key, entry } => {
@@ -122,14 +132,14 @@ impl Keeper {
             }
             Order::Finish { file } => {
                 let finished = self.files.remove(&file).map_or(Ok(()), Refill::finish);
-                Done::Ended { file, ended: finished }
+                Done::Ended { ended: finished }
             }
             Order::GiveUp { file } => {
                 let removed = match self.files.remove(&file) {
                     Some(refill) => self.tools.spool.remove(refill.name()),
                     None => Ok(()),
                 };
-                Done::Ended { file, ended: removed }
+                Done::Ended { ended: removed }
             }
             Order::Look => Done::Looked {
                 spool_bytes: self.tools.spool.bytes(),
@@ -141,8 +151,7 @@ impl Keeper {
 
     fn append(
         &mut self,
-        file: BlockId,
-        begun: Wall,
+        file: FileId,
         acks: AckStatus,
         frames: &[Frame],
     ) -> Result<(), RefillError> {
@@ -150,11 +159,20 @@ impl Keeper {
         if free()? < *free_min {
             return Err(RefillError::Full);
         }
-        let fresh = || Refill::new(spool.clone(), *limits, begun, file, acks);
+        let fresh = || Refill::new(spool.clone(), *limits, file.begun(), file.block, acks);
         self.files.entry(file).or_insert_with(fresh).append(frames)
     }
 
-    fn seal(&mut self, file: BlockId, acks: &AckStatus) -> Result<Option<Sealed>, RefillError> {
+    fn write_down(&mut self, file: FileId, acks: &AckStatus) -> Result<(), RefillError> {
+        let Some(refill) = self.files.get_mut(&file) else { return Ok(()) };
+        refill.mend()?;
+        refill.write_ack_status(acks)
+    }
+
+    fn seal(&mut self, file: FileId, acks: &AckStatus) -> Result<Option<Sealed>, RefillError> {
+        if let Some(refill) = self.files.get_mut(&file) {
+            refill.mend()?;
+        }
         let Some(refill) = self.files.get_mut(&file).filter(|refill| refill.exists()) else {
             self.files.remove(&file);
             return Ok(None);
@@ -165,10 +183,10 @@ impl Keeper {
             Err(error) => return Err(error),
         }
         refill.seal()?;
-        Ok(Some(Sealed::of(refill)))
+        Ok(Some(Sealed::of(file, refill)))
     }
 
-    fn read(&self, file: BlockId, key: SegmentKey, entry: Entry) -> Result<Bytes, RefillError> {
+    fn read(&self, file: FileId, key: SegmentKey, entry: Entry) -> Result<Bytes, RefillError> {
         let Some(refill) = self.files.get(&file) else { return Err(RefillError::Damaged(key)) };
         let read = refill.read(key, entry);
         if matches!(read, Err(RefillError::Damaged(_))) {
@@ -183,7 +201,7 @@ impl Keeper {
     }
 
     /// Keeps a segment that its destination will never take. False if there is no room for it.
-    fn keep(&self, file: BlockId, key: SegmentKey) -> Result<bool, RefillError> {
+    fn keep(&self, file: FileId, key: SegmentKey) -> Result<bool, RefillError> {
         let Some(refill) = self.files.get(&file) else { return Ok(false) };
         match refill.get(key) {
             Ok(Some(bytes)) => Ok(self.tools.spool.keep_segment(refill.name(), key, &bytes)?),

@@ -35,10 +35,11 @@ impl Backoff {
     /// The attempt failed: how long until the next, between half and one and a half of the wait,
     /// and not before the other side said.
     pub fn failed(&mut self, not_before: Span, entropy: Entropy) -> Span {
-        let wait = self.wait.0;
+        // Half as much again is within the limit, so that not even the longest waits are all alike.
+        let wait = self.wait.0.min(self.rules.most.0 / 3 * 2);
         let chance = entropy.word(0) % (wait + 1);
-        self.wait = Span((wait + wait / 2).min(self.rules.most.0));
-        Span((wait / 2 + chance).min(self.rules.most.0).max(not_before.0))
+        self.wait = Span(wait + wait / 2);
+        Span((wait / 2 + chance).max(not_before.0))
     }
 
     /// The attempt succeeded.
@@ -69,5 +70,26 @@ mod tests {
         assert_eq!(backoff.failed(Span::from_secs(90), Entropy(1)), Span::from_secs(90));
         backoff.succeeded();
         assert!(backoff.failed(Span::ZERO, Entropy(1)) <= Span::from_millis(1_500));
+    }
+
+    #[test]
+    fn a_fleet_that_lost_its_destination_at_once_does_not_come_back_at_once() {
+        const AGENTS: u64 = 200;
+        let down = Span::from_secs(600).0;
+        let mut seconds = std::collections::BTreeMap::<u64, u64>::new();
+        for agent in 0..AGENTS {
+            let mut backoff = Backoff::new(BackoffRules::default());
+            let (mut now, mut tries) = (0, 0);
+            while now < down {
+                tries += 1;
+                let dice = Entropy(u128::from(agent * 1_000 + tries) << 64 | u128::from(agent));
+                now += backoff.failed(Span::ZERO, dice).0;
+            }
+            assert!(tries < 60, "{tries} tries in ten minutes");
+            *seconds.entry((now - down) / 1_000_000).or_default() += 1;
+        }
+        let (last, most) = (seconds.keys().max(), seconds.values().max());
+        assert!(last < Some(&30), "everybody is back within half a minute: {seconds:?}");
+        assert!(most < Some(&(AGENTS / 8)), "{seconds:?}");
     }
 }

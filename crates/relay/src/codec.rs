@@ -36,6 +36,22 @@ pub use track::STALE;
 pub use trailing::Trailing;
 pub use workbench::Workbench;
 
+use std::io;
+
+use bytes::Bytes;
+
+use crate::key::{BlockId, ShardId};
+
+/// A key frame for the first segment of a shard: the decoder that knows nothing of it but its name.
+/// Whoever gets a block under another name needs one.
+///
+/// # Errors
+/// There is no memory for a compressor.
+pub fn beginning(block: BlockId, shard: ShardId) -> io::Result<Bytes> {
+    let encoder = Encoder::new(block, shard, CodecLimits::default());
+    Ok(encoder.key_frame(&mut Workbench::new()?))
+}
+
 /// Bounds of what a block may know and a segment may hold. Both sides keep them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CodecLimits {

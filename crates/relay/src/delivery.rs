@@ -51,6 +51,8 @@ struct ShardLane {
     /// When the oldest sample that waits for its segment came, and whether somebody waits for it.
     since: Option<Steady>,
     awaited: bool,
+    /// The first segment of this process: those before it are of one that stopped.
+    first: u32,
     file: spooling::InFile,
 }
 
@@ -67,6 +69,8 @@ pub struct DeliveryManager {
     /// What the file says was confirmed.
     written: AckStatus,
     rejects: Vec<Rejected>,
+    /// Who gets the block under another name: every file of it says so.
+    renamed: Vec<Rejected>,
     ended: Vec<(Ticket, Outcome)>,
     encoded_bytes: u64,
     spool_full: bool,
@@ -92,6 +96,7 @@ impl DeliveryManager {
             trailing: Trailing::new(block, shard),
             since: None,
             awaited: false,
+            first: 0,
             file: spooling::InFile::default(),
         };
         let lanes = rules.shards.ids().map(lane).collect();
@@ -115,7 +120,8 @@ impl DeliveryManager {
             let mut trailing = Trailing::new(block, shard);
             trailing.catch_up(&encoder);
             let file = spooling::InFile::resumed(encoder.next_segment(), now.steady);
-            lanes.push(ShardLane { encoder, trailing, since: None, awaited: false, file });
+            let first = encoder.next_segment();
+            lanes.push(ShardLane { encoder, trailing, since: None, awaited: false, first, file });
         }
         let complete = lanes.len() == usize::from(rules.shards.count());
         complete.then(|| Self::with(0, rules, block, now, lanes, acks.clone()))
@@ -145,6 +151,7 @@ impl DeliveryManager {
             written: acks.clone(),
             acks,
             rejects: Vec::new(),
+            renamed: Vec::new(),
             ended: Vec::new(),
             encoded_bytes: 0,
             spool_full: false,
@@ -209,7 +216,8 @@ impl DeliveryManager {
     /// Whether nothing is left to do for it.
     #[must_use]
     pub fn is_drained(&self) -> bool {
-        self.exchange.is_empty() && self.lanes.iter().all(|lane| lane.encoder.is_idle())
+        let idle = self.lanes.iter().all(|lane| lane.encoder.is_idle());
+        idle && self.exchange.is_empty() && !self.owes_file_a_name()
     }
 
     /// Takes a batch, all of it or nothing.
@@ -361,18 +369,29 @@ impl DeliveryManager {
         }
     }
 
-    /// A destination has more of this block than was encoded: the numbers are used up there, and
-    /// nothing more of the block may be sent to it live. Everything goes to the file, behind
-    /// snapshots, and from there to that destination under another name.
-    pub fn ahead(&mut self, destination: DestinationId) {
+    /// A destination has more of a shard than was encoded: the numbers are used up there, and
+    /// nothing more of the block may be sent to it live. Everything goes to the file, and from there
+    /// to that destination under another name. What was given before this process went on with the
+    /// block is there.
+    pub fn ahead(
+        &mut self,
+        key: SegmentKey,
+        destination: DestinationId,
+        now: Steady,
+        bench: &mut Workbench,
+    ) {
         self.ahead = true;
+        let first = self.lanes.get(usize::from(key.shard)).map_or(0, |lane| lane.first);
+        if let Some(segment) = first.checked_sub(1) {
+            self.ack(SegmentKey { segment, ..key }, destination, now, bench);
+        }
         self.exchange.reject_all();
         let Ok(destination) = u32::try_from(destination) else { return };
         let ahead = Rejected::ahead(destination);
-        if !self.rejects.contains(&ahead) {
+        if !self.renamed.contains(&ahead) {
+            self.renamed.push(ahead);
             self.rejects.push(ahead);
         }
-        self.lanes.iter_mut().for_each(|lane| lane.file.begin_anew());
     }
 
     /// Takes no more samples. What waits becomes segments.

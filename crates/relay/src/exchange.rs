@@ -214,8 +214,8 @@ impl Exchange {
     /// Gives out what nobody is waited for any more.
     fn leave_complete(&mut self, shard: ShardId) -> Vec<Left> {
         let parted = self.parted;
-        // Whoever is gone has it in the file: it must be there.
-        let complete = |held: &&Held| held.waits & !parted == 0 && (parted == 0 || held.stored);
+        // Whoever was gone has it in the file, or has confirmed it since.
+        let complete = |held: &&Held| held.waits == 0 || held.stored && held.waits & !parted == 0;
         let lane = self.lanes.get(usize::from(shard));
         let all = lane.map_or(0, |lane| lane.held.iter().take_while(complete).count());
         self.leave(shard, all)
@@ -234,6 +234,12 @@ impl Exchange {
             gone.extend(self.leave_complete(last.shard));
         }
         gone
+    }
+
+    /// The file is another one from now on: nothing of what is here is in it.
+    pub(crate) fn unstore(&mut self) {
+        let all = self.lanes.iter_mut().flat_map(|lane| &mut lane.held);
+        all.for_each(|held| held.stored = false);
     }
 
     /// Gives out what is in the file and was here for the window; all that is in the file when there

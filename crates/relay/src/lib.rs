@@ -72,7 +72,7 @@ pub use key::{
 };
 pub use labels::Labels;
 pub use promise::{Mode, Outcome, Promises, Settled, Ticket};
-pub use receiver::{Received, Receiver, ReceiverLimits};
+pub use receiver::{PaceRules, Pacer, Received, Receiver, ReceiverLimits};
 pub use refill_sender::{RefillSender, Skipped, Step};
 pub use sender::{Happened, Sender, SenderRules, Want};
 pub use sharder::{Sharded, Sharder};

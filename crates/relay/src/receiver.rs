@@ -9,6 +9,8 @@
 //! The mark is the sink's: it is told when the conversation begins and moves when the sink says so.
 //! A decoder that was lost costs a key frame, never a sample.
 
+mod pace;
+
 use std::collections::VecDeque;
 
 use handoff_types::Span;
@@ -18,6 +20,8 @@ use crate::codec::{
 };
 use crate::key::{LAST_SEGMENT, Origin, SegmentKey, ShardId, Shards};
 use crate::session::{Hello, HelloAck, Message, Reason, ShardState};
+
+pub use self::pace::{PaceRules, Pacer};
 
 /// Bounds of one conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,7 +148,7 @@ impl Receiver {
             Message::KeyFrame { key, bytes } => self.key_frame(*key, bytes, bench),
             Message::Skip(key) => self.skip(*key),
             Message::Ping => Received::Answer(Message::Pong),
-            Message::Pong => Received::Nothing,
+            Message::Pong | Message::Status(_) => Received::Nothing,
             Message::End => Received::Ended,
             _ => Received::Broken("it said something that makes no sense here"),
         }

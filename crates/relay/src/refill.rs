@@ -3,8 +3,8 @@
 //! Constraints first:
 //!
 //! * A frame counts once it is synced; what is written at once is synced once.
-//! * After a failed write or sync nobody knows what the file holds. The handle refuses all further
-//!   work; opening the file again finds out.
+//! * After a failed write or sync nobody knows what the file holds behind what was synced before. It
+//!   takes nothing more until that is cut off ([`Refill::mend`]), and is never continued.
 //! * A torn end, an end of zeros and damage in the middle are three things. The first two are cut,
 //!   with a copy kept of whatever is not zero; the third is reported, and what lies behind it is
 //!   read from the next snapshot on.
@@ -66,8 +66,8 @@ pub enum RefillError {
     /// It was there and its bytes are not what was written.
     #[error("segment {0} is damaged in the file")]
     Damaged(SegmentKey),
-    /// An earlier call failed: open the file again.
-    #[error("the file has failed and must be opened again")]
+    /// An earlier call failed: see [`Refill::mend`].
+    #[error("the file has failed before")]
     Poisoned,
     /// The disk said no.
     #[error("the disk failed: {0}")]
@@ -228,7 +228,7 @@ impl Refill {
     ///
     /// # Errors
     /// See [`RefillError`]. [`RefillError::UnknownShard`], [`RefillError::TooLarge`] and
-    /// [`RefillError::Full`] change nothing; after any other the file must be opened again.
+    /// [`RefillError::Full`] change nothing; after any other the file must be mended.
     pub fn append(&mut self, frames: &[Frame]) -> Result<(), RefillError> {
         if self.poisoned {
             return Err(RefillError::Poisoned);
@@ -259,6 +259,35 @@ impl Refill {
         for (frame, at) in frames.iter().zip(places) {
             self.ledger.evolve(frame, at);
         }
+        Ok(())
+    }
+
+    /// Whether an earlier call failed.
+    #[must_use]
+    pub const fn is_poisoned(&self) -> bool {
+        self.poisoned
+    }
+
+    /// Brings a file that failed back to what it held before; one that never held anything is removed.
+    /// What was confirmed can be written to it then, and it can be sealed.
+    ///
+    /// # Errors
+    /// Whatever the disk answers: it has still failed.
+    pub fn mend(&mut self) -> io::Result<()> {
+        if !self.poisoned {
+            return Ok(());
+        }
+        if self.file.is_none() {
+            self.spool.remove(&self.name)?;
+        } else {
+            // A handle of which a sync failed is not asked again.
+            let file = self.spool.disk().open(&self.spool.path(&self.name), Open::Write)?;
+            file.set_len(self.end)?;
+            file.sync()?;
+            self.file = Some(file);
+        }
+        self.poisoned = false;
+        self.damaged = true;
         Ok(())
     }
 

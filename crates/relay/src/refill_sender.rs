@@ -13,6 +13,7 @@ use bytes::Bytes;
 use handoff_types::Steady;
 
 use crate::ack::DestinationId;
+use crate::codec;
 use crate::key::{LAST_SEGMENT, Name, Origin, SegmentKey, ShardId};
 use crate::refill::{Entry, Ledger, Stored};
 use crate::sender::{Happened, Sender, Want};
@@ -139,13 +140,15 @@ impl RefillSender {
         }
         match ledger.restore(key)?.first() {
             Some(entry) if entry.stored == Stored::Snapshot => Some(Step::Read(key, *entry)),
-            // A decoder of another name cannot begin with nothing.
-            _ if ledger.block_for(self.destination) != ledger.block() => {
-                self.skip(key, ledger).map(Step::Say)
-            }
             _ => {
                 let first = SegmentKey { shard: key.shard, segment: 0 };
-                self.sender.key_frame(first, Bytes::new()).map(Step::Say)
+                let renamed = ledger.block_for(self.destination) != ledger.block();
+                // A decoder of another name cannot begin with nothing.
+                let beginning = match renamed {
+                    true => codec::beginning(ledger.block(), key.shard).ok()?,
+                    false => Bytes::new(),
+                };
+                self.sender.key_frame(first, beginning).map(Step::Say)
             }
         }
     }

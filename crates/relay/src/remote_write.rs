@@ -18,7 +18,7 @@ mod request;
 mod writing;
 
 pub use reading::{ReadError, Written, read};
-pub use request::{Protocol, Unsupported, negotiate, unpack, unpacked_len};
+pub use request::{Protocol, Unsupported, negotiate, pack, unpack, unpacked_len};
 pub use writing::{write_v1, write_v2};
 
 /// Bounds of one request.

@@ -13,9 +13,11 @@
 
 mod frames;
 mod message;
+mod status;
 
 pub use frames::{Frames, SESSION_HEAD_BYTES, encode};
 pub use message::{Hello, HelloAck, Message, Reason, ShardState};
+pub use status::{DestinationStatus, Status};
 
 /// The version of the conversation.
 pub const PROTOCOL_VERSION: u8 = 1;

@@ -1,6 +1,7 @@
 //! Seeds of every scenario, with every invariant checked after every step.
 
 mod calls;
+mod relay;
 
 use std::ops::Range;
 

@@ -36,6 +36,7 @@ linger_ms = 50
 pub struct Den {
     place: PathBuf,
     config: PathBuf,
+    listen: SocketAddr,
 }
 
 /// An agent that is ready. Dropped, it is killed.
@@ -54,9 +55,17 @@ impl Den {
     /// # Errors
     /// Whatever the operating system answers.
     pub fn new(place: &Path, destinations: &[(&str, SocketAddr)]) -> io::Result<Self> {
-        let den = Self { place: place.to_owned(), config: place.join("relay.toml") };
+        let (place, config) = (place.to_owned(), place.join("relay.toml"));
+        let den = Self { place, config, listen: SocketAddr::from(([127, 0, 0, 1], 0)) };
         den.send_to(destinations)?;
         Ok(den)
+    }
+
+    /// The same with agents that listen here, one after the other.
+    #[must_use]
+    pub const fn at(mut self, listen: SocketAddr) -> Self {
+        self.listen = listen;
+        self
     }
 
     /// Writes the configuration anew, for the next agent.
@@ -64,10 +73,21 @@ impl Den {
     /// # Errors
     /// Whatever the operating system answers.
     pub fn send_to(&self, destinations: &[(&str, SocketAddr)]) -> io::Result<()> {
+        let urls = destinations.iter().map(|(_, address)| format!("handoff://{address}"));
+        let urls: Vec<String> = urls.collect();
+        let names = destinations.iter().map(|(name, _)| *name);
+        let all: Vec<_> = names.zip(&urls).map(|(name, url)| (name, url.as_str(), "")).collect();
+        self.send_by(&all)
+    }
+
+    /// The same by names, addresses and further lines of their tables.
+    ///
+    /// # Errors
+    /// Whatever the operating system answers.
+    pub fn send_by(&self, destinations: &[(&str, &str, &str)]) -> io::Result<()> {
         let mut text = QUICK.to_owned();
-        for (name, address) in destinations {
-            let url = format!("handoff://{address}");
-            write!(text, "[[relay.destination]]\nname = \"{name}\"\nurl = \"{url}\"\n")
+        for (name, url, more) in destinations {
+            write!(text, "[[relay.destination]]\nname = \"{name}\"\nurl = \"{url}\"\n{more}")
                 .map_err(io::Error::other)?;
         }
         fs::write(&self.config, text)
@@ -79,7 +99,7 @@ impl Den {
     /// Whatever the operating system answers.
     pub fn start(&self, flags: &[&str]) -> io::Result<Prey> {
         let mut command = Command::new(program());
-        command.args(["relay", "run", "--json", "--listen=127.0.0.1:0"]);
+        command.args(["relay", "run", "--json"]).arg(format!("--listen={}", self.listen));
         command.arg("--config").arg(&self.config).arg("--data-dir").arg(self.data_dir());
         Prey::start(command.args(flags), &self.place.join("agent.stderr"))
     }

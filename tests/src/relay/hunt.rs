@@ -57,6 +57,12 @@ impl std::ops::AddAssign for Outcomes {
 #[derive(Debug)]
 pub struct Trouble(String);
 
+impl Trouble {
+    pub(super) const fn new(words: String) -> Self {
+        Self(words)
+    }
+}
+
 impl std::error::Error for Trouble {}
 
 impl fmt::Display for Trouble {
@@ -245,7 +251,7 @@ impl Hunt {
 }
 
 /// Kills a process after a while.
-fn strike(id: u32, after: Duration) -> thread::JoinHandle<()> {
+pub(super) fn strike(id: u32, after: Duration) -> thread::JoinHandle<()> {
     thread::spawn(move || {
         wait(after);
         if let Some(id) = i32::try_from(id).ok().and_then(Pid::from_raw) {

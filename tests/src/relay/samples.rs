@@ -76,3 +76,96 @@ pub fn put_number(out: &mut Vec<u8>, mut number: u64) {
     }
     out.push(u8::try_from(number).unwrap_or(0));
 }
+
+/// The samples of an `io.prometheus.write.v2.Request`, each with the values of its labels joined.
+#[must_use]
+pub fn read_v2(request: &[u8]) -> Option<Vec<Taken>> {
+    let fields = fields(request)?;
+    let symbols: Vec<&[u8]> = fields.iter().filter_map(|field| field.bytes(4)).collect();
+    let mut samples = Vec::new();
+    for series in fields.iter().filter_map(|field| field.bytes(5)) {
+        let inside = self::fields(series)?;
+        let mut values = Vec::new();
+        for refs in inside.iter().filter_map(|field| field.bytes(1)) {
+            let mut rest = refs;
+            while !rest.is_empty() {
+                let (_name, value) = (number(&mut rest)?, number(&mut rest)?);
+                let value = symbols.get(usize::try_from(value).ok()?)?;
+                values.push(String::from_utf8_lossy(value));
+            }
+        }
+        for sample in inside.iter().filter_map(|field| field.bytes(2)) {
+            let of = self::fields(sample)?;
+            let bits = of.iter().find_map(|field| field.fixed(1)).unwrap_or(0);
+            let time = of.iter().find_map(|field| field.number(2)).unwrap_or(0);
+            samples.push((values.join(","), time.cast_signed(), bits));
+        }
+    }
+    Some(samples)
+}
+
+/// A field of a message.
+enum Field<'a> {
+    Number(u64, u64),
+    Fixed(u64, u64),
+    Bytes(u64, &'a [u8]),
+}
+
+impl<'a> Field<'a> {
+    fn bytes(&self, field: u64) -> Option<&'a [u8]> {
+        match self {
+            Self::Bytes(found, bytes) if *found == field => Some(bytes),
+            _ => None,
+        }
+    }
+
+    fn fixed(&self, field: u64) -> Option<u64> {
+        match self {
+            Self::Fixed(found, bits) if *found == field => Some(*bits),
+            _ => None,
+        }
+    }
+
+    fn number(&self, field: u64) -> Option<u64> {
+        match self {
+            Self::Number(found, number) if *found == field => Some(*number),
+            _ => None,
+        }
+    }
+}
+
+fn fields(mut rest: &[u8]) -> Option<Vec<Field<'_>>> {
+    let mut fields = Vec::new();
+    while !rest.is_empty() {
+        let tag = number(&mut rest)?;
+        fields.push(match tag & 7 {
+            0 => Field::Number(tag >> 3, number(&mut rest)?),
+            1 => {
+                let (bits, behind) = rest.split_first_chunk::<8>()?;
+                rest = behind;
+                Field::Fixed(tag >> 3, u64::from_le_bytes(*bits))
+            }
+            2 => {
+                let size = usize::try_from(number(&mut rest)?).ok()?;
+                let (bytes, behind) = rest.split_at_checked(size)?;
+                rest = behind;
+                Field::Bytes(tag >> 3, bytes)
+            }
+            _ => return None,
+        });
+    }
+    Some(fields)
+}
+
+fn number(rest: &mut &[u8]) -> Option<u64> {
+    let (mut number, mut shift) = (0, 0);
+    loop {
+        let (byte, behind) = rest.split_first()?;
+        *rest = behind;
+        number |= u64::from(byte & 0x7f).checked_shl(shift)?;
+        shift += 7;
+        if byte & 0x80 == 0 {
+            return Some(number);
+        }
+    }
+}

@@ -118,30 +118,35 @@ fn whoever_sends_shows_the_token() {
     assert_eq!(with("Bearer secret").0, 204);
 }
 
+/// A megabyte of spool, and as much memory.
+const SMALL: [&str; 8] = [
+    "--set",
+    "relay.spool_bytes_max=1MiB",
+    "--set",
+    "relay.exchange_bytes_max=1MiB",
+    "--set",
+    "relay.promise_secs_max=1s",
+    "--set",
+    "agent.promise=memory",
+];
+
+/// Samples that cannot be packed.
+fn noise(count: usize, time: i64, dice: &mut u64) -> Vec<(String, i64, u64)> {
+    let mut roll = || {
+        *dice = dice.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+        *dice
+    };
+    (0..count).map(|n| (format!("s{n}"), time * 1_000, roll())).collect()
+}
+
 #[test]
-fn a_full_agent_says_so_and_takes_nothing_more() {
-    let flags = [
-        "--set",
-        "relay.spool_bytes_max=1MiB",
-        "--set",
-        "relay.exchange_bytes_max=1MiB",
-        "--set",
-        "relay.promise_secs_max=1s",
-        "--set",
-        "agent.promise=memory",
-    ];
-    let mut world = World::new(1, &flags);
+fn a_full_agent_says_so_takes_nothing_more_and_goes_on_by_itself_once_its_destination_is_back() {
+    let mut world = World::new(1, &SMALL);
     world.centres[0].behave(Manner::Gone);
-    let mut noise = 1_u64;
+    let mut dice = 1_u64;
     let mut number = 0;
     let full = loop {
-        // Nothing that could be packed.
-        let samples: Vec<_> = (0..5_000)
-            .map(|n| {
-                noise = noise.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
-                (format!("s{n}"), number * 1_000, noise)
-            })
-            .collect();
+        let samples = noise(5_000, number, &mut dice);
         number += 1;
         let answer = world.agent().post(&samples).unwrap();
         if answer.status != 204 {
@@ -153,4 +158,11 @@ fn a_full_agent_says_so_and_takes_nothing_more() {
     assert_eq!(full.status, 429);
     assert!(full.header("retry-after").is_some());
     assert!(world.agent().memory("VmRSS:").unwrap() < 200 << 10);
+    world.centres[0].behave(Manner::Takes);
+    world.assert_delivered();
+    world.den.wait_until(<[String]>::is_empty);
+    let more = noise(10, number, &mut dice);
+    assert_eq!(world.agent().post(&more).unwrap().status, 204);
+    world.sent.extend(more);
+    world.assert_delivered();
 }

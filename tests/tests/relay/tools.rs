@@ -86,3 +86,32 @@ fn a_receiver_that_is_not_there_is_said_with_what_to_do() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("handoff://HOST:PORT"));
     drop(world);
 }
+
+#[test]
+fn a_replay_that_fails_says_so_and_leaves_the_file_as_it_was() {
+    use handoff_relay::session::Reason;
+
+    let (world, file) = left();
+    let before = std::fs::read(&file).unwrap();
+    let centre = Centre::new().unwrap();
+    let to = format!("handoff://{}", centre.address);
+    let failures = [
+        Manner::Gone,
+        // Before anything is there: of what is, nobody has to be told.
+        Manner::Refuses(Reason::Unauthorized),
+        Manner::Cuts(10, usize::MAX),
+        Manner::Cuts(200, usize::MAX),
+        Manner::Cuts(usize::MAX, 20),
+        Manner::Cuts(usize::MAX, 60),
+    ];
+    for manner in failures {
+        centre.behave(manner);
+        let output = relay(&["replay", &file, "--to", &to, "--agent", "edge"]);
+        assert!(!output.status.success(), "{manner:?}");
+        assert_eq!(std::fs::read(&file).unwrap(), before, "{manner:?}");
+    }
+    centre.behave(Manner::Takes);
+    let output = relay(&["replay", &file, "--to", &to, "--agent", "edge"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    centre.assert_exactly(&world.sent);
+}

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use handoff_relay::refill::Ledger;
-use handoff_relay::{AckStatus, BlockId, DestinationId, Name, RefillSender};
+use handoff_relay::{AckStatus, BlockId, DestinationId, Name, RefillSender, SegmentKey};
 use handoff_types::{Now, Span, Steady};
 use tracing::{error, info};
 
@@ -17,7 +17,7 @@ use super::Core;
 use super::roads::Roads;
 use crate::line::Line;
 use crate::metrics::GIVEN_UP_AGE;
-use crate::shelf::{Order, Sealed};
+use crate::shelf::{FileId, Order, Sealed};
 
 /// How often what was confirmed is written down.
 const SAVE_EVERY: Span = Span::from_secs(1);
@@ -39,6 +39,10 @@ struct Courier {
     line: Option<Line>,
     open: bool,
     busy: Option<Busy>,
+    /// A segment that is refused for good and of which no copy is kept yet.
+    refused: Option<SegmentKey>,
+    /// The disk failed it: not before then.
+    rests_until: Steady,
 }
 
 /// One file.
@@ -55,7 +59,7 @@ struct Held {
 /// Every file that is not delivered, the oldest first.
 #[derive(Default)]
 pub(super) struct Backlog {
-    files: BTreeMap<String, Held>,
+    files: BTreeMap<FileId, Held>,
 }
 
 impl Backlog {
@@ -70,23 +74,47 @@ impl Backlog {
             let (name, token) = (&road.name, road.token.clone());
             let sender = RefillSender::new(ledger, agent.clone(), name, token)?;
             let id = sender.destination();
-            Some(Courier { to, id, sender, line: None, open: false, busy: None })
+            let (refused, rests_until) = (None, Steady(0));
+            Some(Courier {
+                to,
+                id,
+                sender,
+                line: None,
+                open: false,
+                busy: None,
+                refused,
+                rests_until,
+            })
         });
         let couriers: Vec<Courier> = couriers.collect();
         let acks = ledger.acks().clone();
         info!(file = sealed.name, bytes = sealed.bytes, "to be delivered from disk");
         let held =
             Held { saved: acks.clone(), acks, saving: false, save_at: Steady(0), couriers, sealed };
-        self.files.insert(held.sealed.name.clone(), held);
+        self.files.insert(held.sealed.file, held);
     }
 
-    fn of(&mut self, file: BlockId) -> Option<&mut Held> {
-        self.files.values_mut().find(|held| held.sealed.file == file)
+    /// Whether a destination lacks something of a block that is in a file.
+    pub(super) fn owes(&self, block: BlockId, to: usize) -> bool {
+        let files = self.files.values().filter(|held| held.sealed.file.block == block);
+        files.into_iter().any(|held| {
+            let mine = held.couriers.iter().find(|courier| courier.to == to);
+            mine.is_some_and(|one| !has_all(&held.sealed.ledger, &held.acks, one.id))
+        })
+    }
+
+    /// A destination confirmed a segment, and all before it, that may be in a file too.
+    pub(super) fn confirmed(&mut self, block: BlockId, to: usize, key: SegmentKey) {
+        for held in self.files.values_mut().filter(|held| held.sealed.file.block == block) {
+            if let Some(one) = held.couriers.iter().find(|courier| courier.to == to) {
+                held.acks.ack(key, one.id);
+            }
+        }
     }
 
     /// What was confirmed is written down, or could not be.
-    pub(super) fn saved(&mut self, file: BlockId, acks: Option<AckStatus>, now: Steady) {
-        if let Some(held) = self.of(file) {
+    pub(super) fn saved(&mut self, file: FileId, acks: Option<AckStatus>, now: Steady) {
+        if let Some(held) = self.files.get_mut(&file) {
             held.saving = false;
             held.save_at = now + SAVE_EVERY;
             if let Some(acks) = acks {
@@ -96,7 +124,7 @@ impl Backlog {
     }
 
     /// What was confirmed and is not written down.
-    pub(super) fn unsaved(&self) -> Vec<(BlockId, AckStatus)> {
+    pub(super) fn unsaved(&self) -> Vec<(FileId, AckStatus)> {
         let unsaved = self.files.values().filter(|held| held.acks != held.saved);
         unsaved.map(|held| (held.sealed.file, held.acks.clone())).collect()
     }
@@ -128,26 +156,26 @@ impl Core {
     /// Files that nobody will ask for any more.
     pub(super) fn give_up_old_files(&mut self, now: Now) {
         let age_max = self.spool_age_max;
-        let old = |held: &Held| now.wall.since(held.sealed.begun()) > age_max;
-        let names: Vec<String> = self
+        let old = |held: &Held| now.wall.since(held.sealed.file.begun()) > age_max;
+        let old: Vec<FileId> = self
             .backlog
             .files
             .iter()
             .filter(|(_, held)| old(held))
-            .map(|(name, _)| name.clone())
+            .map(|(file, _)| *file)
             .collect();
-        for name in names {
-            let Some(held) = self.backlog.files.get(&name) else { continue };
-            if !self.shelf.order(Order::GiveUp { file: held.sealed.file }) {
+        for file in old {
+            let Some(held) = self.backlog.files.get(&file) else { continue };
+            if !self.shelf.order(Order::GiveUp { file }) {
                 return;
             }
             error!(
-                file = name,
+                file = held.sealed.name,
                 bytes = held.sealed.bytes,
                 "older than relay.spool_age_max: given up"
             );
             self.metrics.give_up(GIVEN_UP_AGE, 1);
-            if let Some(held) = self.backlog.files.remove(&name) {
+            if let Some(held) = self.backlog.files.remove(&file) {
                 self.dismiss(held);
             }
         }

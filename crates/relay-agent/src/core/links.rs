@@ -20,6 +20,8 @@ pub(super) struct Link {
     line: Option<Line>,
     /// The destination has the numbers of the block from somebody else: nothing more goes there live.
     over: bool,
+    /// What it needs next is in a file, no longer in memory.
+    behind: bool,
 }
 
 impl Link {
@@ -54,7 +56,8 @@ impl Core {
                 let (name, token) = (road.name.clone(), road.token.clone());
                 let sender = Sender::new(name, origin, self.rules.shards, token, false, acked)
                     .with_rules(self.session);
-                self.links.push(Link { block, to, sender, line: None, over: false });
+                let (line, over, behind) = (None, false, false);
+                self.links.push(Link { block, to, sender, line, over, behind });
             }
         }
     }
@@ -71,7 +74,11 @@ impl Core {
         if link.over {
             return;
         }
+        if link.behind && self.backlog.owes(link.block, link.to) {
+            return self.make_way(link, now);
+        }
         if link.line.is_none() {
+            link.behind = false;
             link.line = self.roads.line(link.to, now.steady);
         }
         match link.sender.tick(now.steady) {
@@ -92,6 +99,7 @@ impl Core {
                         // It is in the file, and for the backlog.
                         Got::Gone => {
                             block.strand();
+                            link.behind = true;
                             break;
                         }
                     },
@@ -101,6 +109,7 @@ impl Core {
                         }
                         _ => {
                             block.strand();
+                            link.behind = true;
                             break;
                         }
                     },
@@ -121,6 +130,12 @@ impl Core {
                 }
             }
         }
+    }
+
+    /// Lines whose conversations are open.
+    pub(super) fn open_lines(&self) -> impl Iterator<Item = &Line> {
+        let open = self.links.iter().filter(|link| link.sender.is_open());
+        open.filter_map(|link| link.line.as_ref())
     }
 
     /// Takes what was heard of a line, if it is one of these.
@@ -158,11 +173,14 @@ impl Core {
         match happened {
             Happened::Opened => {
                 road.opened();
+                link.behind = false;
                 self.keeper.meet(to);
+                self.tell_again = now.steady;
             }
             Happened::Acked(key) => {
                 road.confirmed();
                 block.ack(key, to, now.steady, &mut self.bench);
+                self.backlog.confirmed(link.block, to, key);
             }
             Happened::Rejected { key, reason, words } => {
                 road.rejected();
@@ -172,7 +190,7 @@ impl Core {
             Happened::Ahead(key) => {
                 error!(destination = %road.name, block = %link.block, %key,
                     "it has numbers of this block that were never given here; was the data directory restored or copied? The block goes there under another name");
-                block.ahead(to);
+                block.ahead(key, to, now.steady, &mut self.bench);
                 link.over = true;
                 self.part(link, "it has the block from somebody else", Span::ZERO, now);
             }
@@ -181,6 +199,28 @@ impl Core {
                 self.part(link, &why, retry_after, now);
             }
             Happened::Broken(why) => self.part(link, why, Span::ZERO, now),
+        }
+    }
+
+    /// Whether a destination is served from memory, as far as is known: then not from a file of the
+    /// same block beside it. Both would speak for the block, and it has one voice.
+    pub(super) fn speaks_live(&self, block: BlockId, to: usize) -> bool {
+        let mut links = self.links.iter();
+        links.any(|link| link.block == block && link.to == to && !link.over && !link.behind)
+    }
+
+    /// A file of the block is on its way there: until it has arrived, nothing is said from memory.
+    fn make_way(&mut self, link: &mut Link, now: Now) {
+        let Some(line) = link.line.take() else { return };
+        if link.sender.is_open()
+            && let Some(road) = self.roads.get(link.to)
+        {
+            road.closed();
+        }
+        let doubted = link.sender.lost();
+        line.finish();
+        if let Some(block) = self.keeper.block_mut(link.block) {
+            block.doubt(&doubted, link.to, now.steady);
         }
     }
 

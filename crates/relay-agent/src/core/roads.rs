@@ -5,23 +5,24 @@ use std::sync::Arc;
 
 use handoff_relay::{Backoff, BackoffRules, Name};
 use handoff_types::{Entropy, Now, Span, Steady};
-use tokio::sync::mpsc;
 use tracing::{debug, info, warn};
 
-use super::Event;
 use crate::line::{Line, LineId};
 use crate::metrics::{Metrics, To};
-use crate::way::Way;
+
+/// Begins to connect to a destination.
+pub(crate) type Dial = Box<dyn FnMut(LineId, usize) -> Line + Send>;
 
 /// One destination.
 pub(super) struct Road {
     pub(super) name: Name,
     pub(super) token: String,
-    way: Arc<Way>,
     backoff: Backoff,
     again: Steady,
     /// Whether the last thing known of it is that it answers.
     answers: bool,
+    /// Since when it does not.
+    gone_since: Option<Steady>,
     label: To,
     metrics: Arc<Metrics>,
 }
@@ -29,14 +30,13 @@ pub(super) struct Road {
 impl Road {
     pub(super) fn new(
         name: Name,
-        way: Arc<Way>,
         token: String,
         rules: BackoffRules,
         metrics: Arc<Metrics>,
     ) -> Self {
         let label = To { destination: name.as_str().to_owned() };
         let (backoff, again) = (Backoff::new(rules), Steady(0));
-        Self { name, token, way, backoff, again, answers: true, label, metrics }
+        Self { name, token, backoff, again, answers: true, gone_since: None, label, metrics }
     }
 
     /// A conversation with it is open.
@@ -44,6 +44,7 @@ impl Road {
         if !std::mem::replace(&mut self.answers, true) {
             info!(destination = %self.name, "it answers again");
         }
+        self.gone_since = None;
         self.backoff.succeeded();
         self.metrics.counted.connected.get_or_create(&self.label).inc();
     }
@@ -56,6 +57,7 @@ impl Road {
     /// A line to it failed or broke: not before so long is it tried again.
     pub(super) fn failed(&mut self, why: &str, not_before: Span, now: Now, entropy: Entropy) {
         self.metrics.counted.lost.get_or_create(&self.label).inc();
+        self.gone_since.get_or_insert(now.steady);
         if std::mem::replace(&mut self.answers, false) {
             warn!(destination = %self.name, why, "it does not answer; what it misses is kept");
         } else {
@@ -65,6 +67,16 @@ impl Road {
         if self.again <= now.steady {
             self.again = now.steady + self.backoff.failed(not_before, entropy);
         }
+    }
+
+    /// Whether a conversation with it is open.
+    pub(super) fn is_connected(&self) -> bool {
+        self.metrics.counted.connected.get_or_create(&self.label).get() > 0
+    }
+
+    /// For how long it has not answered.
+    pub(super) fn gone_for(&self, now: Steady) -> Span {
+        self.gone_since.map_or(Span::ZERO, |since| now.since(since))
     }
 
     pub(super) fn sent(&self, segments: u64, bytes: usize) {
@@ -86,12 +98,12 @@ impl Road {
 pub(super) struct Roads {
     all: Vec<Road>,
     lines: LineId,
-    events: mpsc::Sender<Event>,
+    dial: Dial,
 }
 
 impl Roads {
-    pub(super) const fn new(all: Vec<Road>, events: mpsc::Sender<Event>) -> Self {
-        Self { all, lines: 0, events }
+    pub(super) const fn new(all: Vec<Road>, dial: Dial) -> Self {
+        Self { all, lines: 0, dial }
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (usize, &Road)> {
@@ -111,7 +123,7 @@ impl Roads {
         let road = self.all.get(to).filter(|road| road.again <= now)?;
         self.lines += 1;
         road.metrics.counted.attempts.get_or_create(&road.label).inc();
-        Some(Line::open(self.lines, Arc::clone(&road.way), self.events.clone()))
+        Some((self.dial)(self.lines, to))
     }
 
     /// When the next one may be tried.

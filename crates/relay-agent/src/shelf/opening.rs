@@ -8,11 +8,12 @@ use handoff_relay::refill::{Frame, Opened, Refill, RefillError, RefillLimits, Sp
 use handoff_relay::{AckStatus, BlockId, DeliveryRules, NO_SEGMENT, SegmentKey};
 use tracing::{info, warn};
 
-use super::Sealed;
+use super::{FileId, Sealed};
 
 /// A block that goes on where its agent stopped.
 #[derive(Debug)]
 pub(crate) struct Resumed {
+    pub(crate) file: FileId,
     pub(crate) block: BlockId,
     pub(crate) acks: AckStatus,
     pub(crate) decoders: Vec<Decoder>,
@@ -21,8 +22,8 @@ pub(crate) struct Resumed {
 /// What was found.
 #[derive(Debug, Default)]
 pub(crate) struct Opening {
-    /// Every file, by its block.
-    pub(crate) files: BTreeMap<BlockId, Refill>,
+    /// Every file.
+    pub(crate) files: BTreeMap<FileId, Refill>,
     /// The block to go on with.
     pub(crate) resumed: Option<Resumed>,
     /// Files to be sent.
@@ -54,25 +55,25 @@ pub(crate) fn open(
             Err(error) => return Err(error.into()),
         };
         opening.note(&file.name, &troubles);
-        let block = refill.ledger().block();
-        if opening.files.contains_key(&block) {
-            warn!(file = file.name, "another file has the same block; set aside");
+        let id = FileId::new(file.begun, refill.ledger().block());
+        if opening.files.contains_key(&id) {
+            warn!(file = file.name, "another file has the same block and age; set aside");
             spool.set_aside(refill.name())?;
             continue;
         }
         let continuable = refill.continuable(&rules.destinations, rules.shards);
         match continuable {
             Ok(()) if opening.resumed.is_none() && !file.sealed => {
-                opening.resumed = resume(&mut refill, rules)?;
+                opening.resumed = resume(id, &mut refill, rules)?;
             }
             Ok(()) => {}
             Err(why) => info!(file = file.name, %why, "not continued but sent"),
         }
-        if opening.resumed.as_ref().is_none_or(|resumed| resumed.block != block) {
+        if opening.resumed.as_ref().is_none_or(|resumed| resumed.file != id) {
             refill.seal()?;
-            opening.sealed.push(Sealed::of(&refill));
+            opening.sealed.push(Sealed::of(id, &refill));
         }
-        opening.files.insert(block, refill);
+        opening.files.insert(id, refill);
     }
     opening.sealed.reverse();
     Ok(opening)
@@ -93,7 +94,11 @@ impl Opening {
 }
 
 /// Takes a file over. From its first frame on it is nobody else's to continue.
-fn resume(refill: &mut Refill, rules: &DeliveryRules) -> Result<Option<Resumed>, RefillError> {
+fn resume(
+    file: FileId,
+    refill: &mut Refill,
+    rules: &DeliveryRules,
+) -> Result<Option<Resumed>, RefillError> {
     let ledger = refill.ledger();
     let (block, acks) = (ledger.block(), ledger.acks().clone());
     let mut bench = Workbench::new()?;
@@ -113,7 +118,7 @@ fn resume(refill: &mut Refill, rules: &DeliveryRules) -> Result<Option<Resumed>,
     }
     let numbers = acks.names().len() * usize::from(acks.shards().count());
     match refill.append(&[Frame::Statuses(vec![NO_SEGMENT; numbers])]) {
-        Ok(()) => Ok(Some(Resumed { block, acks, decoders })),
+        Ok(()) => Ok(Some(Resumed { file, block, acks, decoders })),
         Err(RefillError::Full) => Ok(None),
         Err(error) => Err(error),
     }

@@ -10,25 +10,50 @@ use handoff_types::Wall;
 
 use crate::line::LineId;
 
-/// Something to be done. Files go by the block they are about.
+/// A refill file: when it was begun, and its block. Mostly a block has one; one whose file failed, or
+/// found no room, goes on in another, which is begun later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct FileId {
+    millis: i64,
+    pub(crate) block: BlockId,
+}
+
+impl FileId {
+    pub(crate) const fn new(begun: Wall, block: BlockId) -> Self {
+        Self { millis: begun.0.div_euclid(1_000), block }
+    }
+
+    /// The file that follows it, begun now or just after it, whatever the clock says.
+    pub(crate) fn next(self, now: Wall) -> Self {
+        let after = Self::new(now, self.block);
+        Self { millis: after.millis.max(self.millis + 1), ..after }
+    }
+
+    /// When it was begun.
+    pub(crate) const fn begun(self) -> Wall {
+        Wall(self.millis.saturating_mul(1_000))
+    }
+}
+
+/// Something to be done.
 #[derive(Debug)]
 pub(crate) enum Order {
     /// Append what a block spools; the file is made if it is not there.
-    Append { file: BlockId, begun: Wall, acks: AckStatus, spooling: Box<Spooling> },
+    Append { file: FileId, acks: AckStatus, spooling: Box<Spooling> },
     /// Append what lets a later process go on with the block.
-    Farewell { file: BlockId, frames: Vec<Frame> },
+    Farewell { file: FileId, frames: Vec<Frame> },
     /// Write what was confirmed, and seal the file.
-    Seal { file: BlockId, acks: AckStatus },
+    Seal { file: FileId, acks: AckStatus },
     /// Write what was confirmed.
-    Statuses { file: BlockId, acks: AckStatus },
+    Statuses { file: FileId, acks: AckStatus },
     /// Read a piece for a line.
-    Read { file: BlockId, line: LineId, key: SegmentKey, entry: Entry },
+    Read { file: FileId, line: LineId, key: SegmentKey, entry: Entry },
     /// Put a copy of a segment aside.
-    Keep { file: BlockId, line: LineId, key: SegmentKey },
+    Keep { file: FileId, line: LineId, key: SegmentKey },
     /// Everything of it is delivered.
-    Finish { file: BlockId },
+    Finish { file: FileId },
     /// It is too old.
-    GiveUp { file: BlockId },
+    GiveUp { file: FileId },
     /// See how much there is.
     Look,
 }
@@ -37,34 +62,33 @@ pub(crate) enum Order {
 #[derive(Debug)]
 pub(crate) enum Done {
     Appended {
-        file: BlockId,
+        file: FileId,
         spooling: Box<Spooling>,
         appended: Result<(), RefillError>,
     },
     Wrote {
-        file: BlockId,
+        file: FileId,
         acks: Option<AckStatus>,
         wrote: Result<(), RefillError>,
     },
     Sealed {
-        file: BlockId,
+        file: FileId,
         sealed: Result<Option<Sealed>, RefillError>,
     },
     Read {
-        file: BlockId,
+        file: FileId,
         line: LineId,
         key: SegmentKey,
         entry: Entry,
         bytes: Result<Bytes, RefillError>,
     },
     Kept {
-        file: BlockId,
+        file: FileId,
         line: LineId,
         key: SegmentKey,
         kept: Result<bool, RefillError>,
     },
     Ended {
-        file: BlockId,
         ended: io::Result<()>,
     },
     Looked {
@@ -77,25 +101,19 @@ pub(crate) enum Done {
 /// A file that is complete. What is in it does not change any more, except what was confirmed.
 #[derive(Clone, Debug)]
 pub(crate) struct Sealed {
-    pub(crate) file: BlockId,
+    pub(crate) file: FileId,
     pub(crate) name: String,
     pub(crate) bytes: u64,
     pub(crate) ledger: Arc<Ledger>,
 }
 
 impl Sealed {
-    pub(crate) fn of(refill: &Refill) -> Self {
+    pub(crate) fn of(file: FileId, refill: &Refill) -> Self {
         Self {
-            file: refill.ledger().block(),
+            file,
             name: refill.name().to_owned(),
             bytes: refill.bytes(),
             ledger: Arc::new(refill.ledger().clone()),
         }
-    }
-
-    /// When it was begun, as its name says.
-    pub(crate) fn begun(&self) -> Wall {
-        let millis = self.name.split('-').next().and_then(|digits| digits.parse::<i64>().ok());
-        Wall(millis.unwrap_or(0).saturating_mul(1_000))
     }
 }

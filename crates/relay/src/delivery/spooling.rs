@@ -12,6 +12,10 @@ use crate::refill::Frame;
 /// The most rejects that wait for the file; more of them say nothing new.
 pub(super) const REJECTS_KEPT: usize = 1_024;
 
+/// Segments that are written at once. One may be above it: what is little finds room in a spool that is
+/// nearly full, and a file that is nearly full.
+const AT_ONCE_BYTES: usize = 1 << 20;
+
 /// What is to be appended to the refill file, durably and at once.
 #[derive(Clone, Debug)]
 pub struct Spooling {
@@ -27,8 +31,6 @@ pub struct Spooling {
 pub(super) struct InFile {
     /// The segment that could be appended without a snapshot.
     next: u32,
-    /// Whether a snapshot is wanted as soon as one can be made.
-    anew: bool,
     /// Bytes since the last snapshot, and when that was.
     bytes: u64,
     since: Option<Steady>,
@@ -36,18 +38,13 @@ pub(super) struct InFile {
 
 impl InFile {
     pub(super) const fn resumed(next: u32, now: Steady) -> Self {
-        Self { next, anew: false, bytes: 0, since: Some(now) }
-    }
-
-    /// A snapshot is written as soon as one can be made.
-    pub(super) const fn begin_anew(&mut self) {
-        self.anew = true;
+        Self { next, bytes: 0, since: Some(now) }
     }
 
     fn wants_snapshot(&self, first: u32, now: Steady, bytes: u64, age: Span) -> bool {
         // A decoder needs nothing before the first segment of a block.
         let old = self.since.is_some_and(|since| now.since(since) >= age);
-        self.anew || first != self.next || first > 0 && (self.bytes >= bytes || old)
+        first != self.next || first > 0 && (self.bytes >= bytes || old)
     }
 }
 
@@ -56,12 +53,14 @@ impl DeliveryManager {
     /// snapshots they need, and what was confirmed. None if there is nothing.
     pub fn spooling(&mut self, now: Steady, bench: &mut Workbench) -> Option<Spooling> {
         let keys = self.exchange.rejected(now);
-        if keys.is_empty() {
+        if keys.is_empty() && !self.owes_file_a_name() {
+            // Nobody asks for room any more.
+            self.spool_full = false;
             return None;
         }
-        let mut frames = Vec::new();
+        let (mut frames, mut written, mut bytes_left) = (Vec::new(), Vec::new(), AT_ONCE_BYTES);
         for run in keys.chunk_by(|one, next| one.shard == next.shard) {
-            let Some(first) = run.first() else { continue };
+            let Some(first) = run.first().filter(|_| bytes_left > 0) else { continue };
             let Some(lane) = self.lanes.get(usize::from(first.shard)) else { continue };
             // What is in the file already may still be here for others: then the next one follows it.
             let oldest = lane.trailing.next_segment() == first.segment;
@@ -80,9 +79,16 @@ impl DeliveryManager {
             }
             let segments = self.exchange.segments(first.shard);
             let segments = segments.filter(|(key, _)| *key >= *first).take(run.len());
-            frames
-                .extend(segments.map(|(key, bytes)| Frame::Segment { key, bytes: bytes.clone() }));
+            for (key, bytes) in segments.take_while(|(_, bytes)| {
+                let fits = bytes_left > 0;
+                bytes_left = bytes_left.saturating_sub(bytes.len());
+                fits
+            }) {
+                frames.push(Frame::Segment { key, bytes: bytes.clone() });
+                written.push(key);
+            }
         }
+        let keys = written;
         if !self.rejects.is_empty() {
             frames.push(Frame::Rejects(self.rejects.clone()));
         }
@@ -103,7 +109,6 @@ impl DeliveryManager {
             let file = &mut lane.file;
             if matches!(frame, Frame::Snapshot { .. }) {
                 (file.next, file.bytes, file.since) = (key.segment, 0, Some(now));
-                file.anew = false;
             } else {
                 file.next = key.segment.saturating_add(1);
                 file.bytes += bytes.len() as u64;
@@ -125,6 +130,23 @@ impl DeliveryManager {
         left.extend(self.exchange.expire(now));
         left.sort_by_key(|(key, _)| *key);
         self.left(&left, Settled::Spooled, bench);
+    }
+
+    /// What is written from now on goes to another file: the one that was written so far is complete
+    /// as it is, and on its way. All that is still here goes to the next one, behind snapshots.
+    pub fn begin_file(&mut self) {
+        self.exchange.unstore();
+        self.lanes.iter_mut().for_each(|lane| lane.file = InFile::default());
+        self.written = AckStatus::new(self.rules.destinations.iter().cloned(), self.rules.shards);
+        let renamed = self.renamed.iter().filter(|ahead| !self.rejects.contains(ahead));
+        let renamed: Vec<_> = renamed.copied().collect();
+        self.rejects.extend(renamed);
+    }
+
+    /// Whether there is a file that does not say yet under which name its block goes to somebody.
+    pub(super) fn owes_file_a_name(&self) -> bool {
+        let filed = self.lanes.iter().any(|lane| lane.file.since.is_some());
+        filed && self.renamed.iter().any(|ahead| self.rejects.contains(ahead))
     }
 
     /// The spool had no room: nothing new is taken until it has.

@@ -86,6 +86,15 @@ pub fn unpack(body: &[u8], bytes_max: usize, out: &mut Vec<u8>) -> Result<(), Ma
     Ok(())
 }
 
+/// Packs a body as a Snappy block.
+///
+/// # Errors
+/// It is larger than Snappy has numbers for.
+pub fn pack(body: &[u8]) -> Result<Vec<u8>, Malformed> {
+    let broken = |_| Malformed("is too large for Snappy");
+    snap::raw::Encoder::new().compress_vec(body).map_err(broken)
+}
+
 #[cfg(test)]
 mod tests {
     use super::{Protocol, Unsupported, negotiate, unpack};

@@ -7,7 +7,7 @@
 //!  1 hello     │ protocol u8 │ encoder u8 │ power of two of the shards u8 │ backlog u8
 //!              │ block 16 bytes │ sized agent │ sized token │ first segment u32 × shards
 //!  2 key frame │ its bytes, or none         3 segment  │ its bytes
-//!  4 skip      5 end      6 ping      7 pong
+//!  4 skip      5 end      6 ping      7 pong      8 status │ see `status`
 //! 17 hello ack │ frame limit u32 │ credit u32 │ shards u16 │ (mark u32 │ stands u32) × shards
 //! 18 ack       19 reject, 20 refuse │ reason u8 │ milliseconds u32 │ sized words
 //! ```
@@ -18,6 +18,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use handoff_types::Span;
 
 use super::message::{Hello, HelloAck, Message, Reason, ShardState};
+use super::status::Status;
 use super::{GREETING_BYTES_MAX, PROTOCOL_VERSION, TOKEN_BYTES_MAX, WORDS_BYTES_MAX};
 use crate::key::{BlockId, NO_SEGMENT, Name, Origin, SHARD_POWER_MAX, SegmentKey, Shards};
 use crate::wire::{self, Front, Malformed};
@@ -33,6 +34,7 @@ const SKIP: u8 = 4;
 const END: u8 = 5;
 const PING: u8 = 6;
 const PONG: u8 = 7;
+const STATUS: u8 = 8;
 const HELLO_ACK: u8 = 17;
 const ACK: u8 = 18;
 const REJECT: u8 = 19;
@@ -49,6 +51,7 @@ pub fn encode(message: &Message, out: &mut Vec<u8>) {
         Message::End => (END, none),
         Message::Ping => (PING, none),
         Message::Pong => (PONG, none),
+        Message::Status(_) => (STATUS, none),
         Message::HelloAck(_) => (HELLO_ACK, none),
         Message::Ack(key) => (ACK, *key),
         Message::Reject { key, .. } => (REJECT, *key),
@@ -96,6 +99,7 @@ fn put_body(message: &Message, out: &mut Vec<u8>) {
             out.extend_from_slice(bytes);
         }
         Message::Skip(_) | Message::End | Message::Ping | Message::Pong | Message::Ack(_) => {}
+        Message::Status(status) => status.put(out),
         Message::HelloAck(ack) => {
             out.extend_from_slice(&ack.frame_bytes_max.to_le_bytes());
             out.extend_from_slice(&ack.credit.to_le_bytes());
@@ -145,6 +149,14 @@ impl Frames {
         (SESSION_HEAD_BYTES + self.body_bytes_max).saturating_sub(self.buffer.len())
     }
 
+    /// How many bytes the message that has begun will have, its head included; none before its head
+    /// has arrived. Ask after [`Frames::next_message`] gave none: then it is within what is allowed.
+    #[must_use]
+    pub fn begun(&self) -> Option<usize> {
+        let size = self.buffer.get(8..SESSION_HEAD_BYTES)?.first_chunk::<4>()?;
+        Some(SESSION_HEAD_BYTES + usize::try_from(u32::from_le_bytes(*size)).ok()?)
+    }
+
     /// Takes bytes that arrived.
     pub fn push(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
@@ -192,6 +204,7 @@ fn read(kind: u8, key: SegmentKey, body: Bytes) -> Result<Message, Malformed> {
         END => Message::End,
         PING => Message::Ping,
         PONG => Message::Pong,
+        STATUS => Message::Status(Status::read(&mut front)?),
         HELLO_ACK => Message::HelloAck(read_hello_ack(&mut front)?),
         ACK => Message::Ack(key),
         REJECT => {

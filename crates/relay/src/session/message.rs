@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use handoff_types::Span;
 
+use super::status::Status;
 use crate::key::{Origin, SegmentKey, Shards};
 
 /// The first message of an agent.
@@ -106,6 +107,8 @@ pub enum Message {
     Ping,
     /// Either: I am.
     Pong,
+    /// Agent: how I am, for people. It is not answered.
+    Status(Status),
     /// Receiver: what I have.
     HelloAck(HelloAck),
     /// Receiver: this segment and all before it are durable.

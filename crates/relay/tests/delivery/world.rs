@@ -347,8 +347,8 @@ impl World {
             Happened::Refused { .. } => {}
             Happened::Acked(key) => one.ack(key, to, now, &mut self.bench),
             Happened::Rejected { key, .. } => one.reject(key, to, now),
-            Happened::Ahead(_) => {
-                one.ahead(to);
+            Happened::Ahead(key) => {
+                one.ahead(key, to, now, &mut self.bench);
                 live.over = true;
             }
             Happened::Broken(words) => panic!("{words}"),

@@ -14,7 +14,10 @@ use crate::core::Core;
 use crate::core::links::{modest, size};
 use crate::line::{Heard, LineId, tell};
 use crate::metrics::{GIVEN_UP_DAMAGED, GIVEN_UP_REFUSED};
-use crate::shelf::Order;
+use crate::shelf::{FileId, Order};
+
+/// How long a file that the disk failed is left alone.
+const REST: Span = Span::from_secs(5);
 
 impl Core {
     pub(in crate::core) fn drive_backlog(&mut self, now: Now) {
@@ -23,13 +26,29 @@ impl Core {
         }
         let mut files = std::mem::take(&mut self.backlog.files);
         let mut served = BTreeSet::new();
+        // Inside a block nothing is sent before what lies before it.
+        let mut held_up = BTreeSet::new();
+        let parts: Vec<BlockId> = files.keys().map(|file| file.block).collect();
         for held in files.values_mut() {
             let Held { sealed, acks, couriers, .. } = held;
+            let block = sealed.file.block;
+            let whole = parts.iter().filter(|part| **part == block).count() == 1
+                && self.keeper.block_mut(block).is_none()
+                && !self.sealing.iter().any(|one| one.file.block == block);
             for courier in couriers {
                 if has_all(&sealed.ledger, acks, courier.id) {
-                    self.let_go(courier);
+                    self.let_go(courier, whole);
+                    continue;
+                }
+                let waits = courier.rests_until > now.steady
+                    || self.seals_before(sealed.file)
+                    || self.speaks_live(block, courier.to);
+                if held_up.contains(&(block, courier.to)) || waits {
+                    held_up.insert((block, courier.to));
                 } else if served.insert(courier.to) {
                     self.drive_courier(sealed.file, &sealed.ledger, courier, now);
+                } else {
+                    held_up.insert((block, courier.to));
                 }
             }
             self.save(held, now.steady);
@@ -38,11 +57,13 @@ impl Core {
         self.finish_delivered();
     }
 
-    /// A destination that has everything is told that this was all.
-    fn let_go(&mut self, courier: &mut Courier) {
+    /// A destination that has everything of a file is left; if that was the whole block, it is told.
+    fn let_go(&mut self, courier: &mut Courier, whole: bool) {
         let Some(line) = courier.line.take() else { return };
         if std::mem::take(&mut courier.open) {
-            line.say(Message::End);
+            if whole {
+                line.say(Message::End);
+            }
             if let Some(road) = self.roads.get(courier.to) {
                 road.closed();
             }
@@ -60,19 +81,18 @@ impl Core {
 
     fn finish_delivered(&mut self) {
         let over = self.backlog.files.iter().filter(|(_, held)| held.is_over());
-        let over: Vec<String> = over.map(|(name, _)| name.clone()).collect();
-        for name in over {
-            let Some(held) = self.backlog.files.get(&name) else { continue };
-            if self.shelf.order(Order::Finish { file: held.sealed.file }) {
-                debug!(file = name, "delivered");
-                if let Some(held) = self.backlog.files.remove(&name) {
-                    self.dismiss(held);
-                }
+        let over: Vec<FileId> = over.map(|(file, _)| *file).collect();
+        for file in over {
+            if self.shelf.order(Order::Finish { file })
+                && let Some(held) = self.backlog.files.remove(&file)
+            {
+                debug!(file = held.sealed.name, "delivered");
+                self.dismiss(held);
             }
         }
     }
 
-    fn drive_courier(&mut self, file: BlockId, ledger: &Ledger, courier: &mut Courier, now: Now) {
+    fn drive_courier(&mut self, file: FileId, ledger: &Ledger, courier: &mut Courier, now: Now) {
         if courier.line.is_none() {
             courier.line = self.roads.line(courier.to, now.steady);
         }
@@ -84,6 +104,9 @@ impl Core {
                 return self.part_courier(courier, why, Span::ZERO, now);
             }
             _ => {}
+        }
+        if let (None, Some(key)) = (courier.busy, courier.refused) {
+            self.set_aside(file, courier, key);
         }
         while let Some(line) = courier.line.as_ref().filter(|line| line.has_room()) {
             if courier.busy.is_some() {
@@ -126,6 +149,9 @@ impl Core {
                     for one in courier.sender.received(modest(message), now.steady) {
                         if let Happened::Acked(key) = one {
                             acks.ack(key, courier.id);
+                            if let Some(block) = self.keeper.block_mut(file.block) {
+                                block.ack(key, courier.to, now.steady, &mut self.bench);
+                            }
                         }
                         self.courier_happened(file, courier, one, now);
                     }
@@ -139,7 +165,7 @@ impl Core {
 
     fn courier_happened(
         &mut self,
-        file: BlockId,
+        file: FileId,
         courier: &mut Courier,
         happened: Happened,
         now: Now,
@@ -159,7 +185,7 @@ impl Core {
                         self.part_courier(courier, &why, Span::ZERO, now);
                     }
                     reason if reason.is_permanent() => {
-                        error!(destination = %road.name, block = %file, %key, ?reason, words,
+                        error!(destination = %road.name, block = %file.block, %key, ?reason, words,
                             "never taken there: set aside");
                         self.set_aside(file, courier, key);
                     }
@@ -176,7 +202,8 @@ impl Core {
     }
 
     /// Asks for a copy of a segment that will not be delivered; then it is passed by.
-    fn set_aside(&self, file: BlockId, courier: &mut Courier, key: SegmentKey) {
+    fn set_aside(&self, file: FileId, courier: &mut Courier, key: SegmentKey) {
+        courier.refused = Some(key);
         let Some(line) = &courier.line else { return };
         if self.shelf.order(Order::Keep { file, line: line.id, key }) {
             courier.busy = Some(Busy::Keeping);
@@ -187,7 +214,7 @@ impl Core {
         if courier.line.take().is_none() {
             return;
         }
-        courier.busy = None;
+        (courier.busy, courier.refused) = (None, None);
         courier.sender.lost();
         let entropy = self.outside.roll();
         if let Some(road) = self.roads.get_mut(courier.to) {
@@ -201,11 +228,11 @@ impl Core {
     /// A piece of a file was read.
     pub(in crate::core) fn read(
         &mut self,
-        file: BlockId,
+        file: FileId,
         line: LineId,
-        key: SegmentKey,
-        entry: Entry,
+        (key, entry): (SegmentKey, Entry),
         bytes: Result<Bytes, RefillError>,
+        now: Steady,
     ) {
         let mut files = std::mem::take(&mut self.backlog.files);
         if let Some((held, at)) = courier_of(&mut files, file, line)
@@ -233,7 +260,12 @@ impl Core {
                         tell(courier.line.as_ref(), skip);
                     }
                 }
-                Err(error) => self.fail(error),
+                Err(error) => {
+                    let words = &error as &dyn std::error::Error;
+                    warn!(file = held.sealed.name, %key, error = words, "cannot be read; again later");
+                    courier.rests_until = now + REST;
+                    self.count_failure(&error);
+                }
             }
         }
         self.backlog.files = files;
@@ -242,10 +274,11 @@ impl Core {
     /// A segment that is never taken was set aside, as far as there was room.
     pub(in crate::core) fn kept(
         &mut self,
-        file: BlockId,
+        file: FileId,
         line: LineId,
         key: SegmentKey,
         kept: Result<bool, RefillError>,
+        now: Steady,
     ) {
         let mut files = std::mem::take(&mut self.backlog.files);
         if let Some((held, at)) = courier_of(&mut files, file, line)
@@ -254,6 +287,7 @@ impl Core {
             courier.busy = None;
             match kept {
                 Ok(kept) => {
+                    courier.refused = None;
                     if !kept {
                         warn!(file = held.sealed.name, %key, "the quarantine is full: no copy");
                     }
@@ -262,7 +296,13 @@ impl Core {
                         tell(courier.line.as_ref(), skip);
                     }
                 }
-                Err(error) => self.fail(error),
+                Err(error) => {
+                    let words = &error as &dyn std::error::Error;
+                    warn!(file = held.sealed.name, %key, error = words,
+                        "cannot be set aside; again later");
+                    courier.rests_until = now + REST;
+                    self.count_failure(&error);
+                }
             }
         }
         self.backlog.files = files;
@@ -271,11 +311,11 @@ impl Core {
 
 /// The courier of a file that has this line.
 fn courier_of(
-    files: &mut BTreeMap<String, Held>,
-    file: BlockId,
+    files: &mut BTreeMap<FileId, Held>,
+    file: FileId,
     line: LineId,
 ) -> Option<(&mut Held, usize)> {
-    let held = files.values_mut().find(|held| held.sealed.file == file)?;
+    let held = files.get_mut(&file)?;
     let mine = |one: &Courier| one.line.as_ref().is_some_and(|own| own.id == line);
     let at = held.couriers.iter().position(mine)?;
     Some((held, at))
