@@ -32,6 +32,7 @@ pub fn lair(place: &Path) -> Lair {
         .with("--json")
         .with("--listen=127.0.0.1:0")
         .with("--events-listen=127.0.0.1:0")
+        .with("--relay-listen=127.0.0.1:0")
 }
 
 /// A server that is ready. Dropped, it is killed.
@@ -43,6 +44,8 @@ pub struct Served {
     pub http: SocketAddr,
     /// Where sevent is.
     pub events: SocketAddr,
+    /// Where agents of the relay come to, if they are received.
+    pub relay: Option<SocketAddr>,
 }
 
 impl Served {
@@ -75,7 +78,7 @@ impl Served {
                 .ok_or_else(|| io::Error::other(format!("no {name} listener in {line}")))
         };
         let (http, events) = (address("http")?, address("events")?);
-        Ok(Self { prey, http, events })
+        Ok(Self { prey, http, events, relay: address("relay").ok() })
     }
 
     /// Tells it to end and waits until it has.

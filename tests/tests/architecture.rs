@@ -105,6 +105,7 @@ const DRAWING: &[Row] = &[
             "handoff-events",
             "handoff-house",
             "handoff-relay",
+            "handoff-relay-agent",
             "handoff-store-embedded",
         ],
     ),

@@ -1,5 +1,6 @@
 //! The real agent, killed at any moment while somebody sends and two centres come and go: what was
-//! acknowledged arrives at both, and nothing arrives twice.
+//! acknowledged arrives at both, and nothing arrives twice. The same with the real server behind it, which
+//! is killed too: its topic is compared sample by sample.
 
 #![allow(
     missing_docs,
@@ -9,7 +10,7 @@
 )]
 
 use handoff_tests::place::Place;
-use handoff_tests::relay::Hunt;
+use handoff_tests::relay::{Chase, Hunt};
 
 fn thirty_kills(seed: u64) {
     let place = Place::temporary().expect("the temporary directory takes files");
@@ -42,5 +43,39 @@ fn an_agent_that_promises_less_is_found_out() {
         hunt.life().unwrap_or_else(|found| panic!("{found}"));
     }
     let found = hunt.finish().expect_err("ten kills lose nothing that was only in memory");
+    assert!(found.to_string().contains("is missing"), "{found}");
+}
+
+fn kills_of_both(seed: u64, rounds: u64) {
+    let place = Place::temporary().unwrap();
+    let mut chase = Chase::new(seed, place.path()).unwrap();
+    for _ in 0..rounds {
+        chase.round().unwrap_or_else(|found| panic!("{found}"));
+    }
+    chase.finish().unwrap_or_else(|found| panic!("{found}"));
+    let (outcomes, servers) = chase.outcomes();
+    eprintln!("seed {seed}: {servers} servers killed, {outcomes:?}");
+    assert!(outcomes.acknowledged > 300 && outcomes.kills > 5 && servers > 5, "{outcomes:?}");
+}
+
+#[test]
+fn kills_of_agent_and_server_leave_each_sample_in_the_topic_once() {
+    kills_of_both(11, 30);
+}
+
+#[test]
+fn other_kills_of_agent_and_server_leave_each_sample_in_the_topic_once() {
+    kills_of_both(12, 30);
+}
+
+/// The ledger must be able to object here too.
+#[test]
+fn an_agent_that_promises_less_is_found_out_in_the_topic() {
+    let place = Place::temporary().unwrap();
+    let mut chase = Chase::promising("memory", 13, place.path()).unwrap();
+    while chase.outcomes().0.kills < 12 {
+        chase.round().unwrap_or_else(|found| panic!("{found}"));
+    }
+    let found = chase.finish().expect_err("twelve kills lose nothing that was only in memory");
     assert!(found.to_string().contains("is missing"), "{found}");
 }

@@ -12,6 +12,7 @@
 )]
 
 use handoff_tests::place::Place;
+use handoff_tests::prometheus::free;
 use handoff_tests::served::{self, PATIENCE, Served};
 use handoff_tests::workspace;
 use std::fs;
@@ -98,6 +99,8 @@ fn run(line: usize, text: &str, served: &Served, place: &Place) {
     // The README speaks of the usual ports; this server has others.
     let text = text
         .replace("127.0.0.1:7070", &served.http.to_string())
+        .replace("127.0.0.1:7071", &served.relay.unwrap().to_string())
+        .replace("127.0.0.1:7072", &free().unwrap().to_string())
         .replace("127.0.0.1/5987", &served.events.to_string().replace(':', "/"));
     let output = Command::new("timeout")
         .arg(PATIENCE.as_secs().to_string())

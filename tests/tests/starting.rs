@@ -30,7 +30,13 @@ const SMALL: [(&str, &str); 5] = [
 /// A server that is expected to end by itself.
 fn serve(program: &Path, data_dir: &Path) -> Command {
     let mut command = Command::new(program);
-    command.args(["serve", "--listen=127.0.0.1:0", "--events-listen=127.0.0.1:0", "--data-dir"]);
+    command.args([
+        "serve",
+        "--listen=127.0.0.1:0",
+        "--events-listen=127.0.0.1:0",
+        "--relay-listen=127.0.0.1:0",
+        "--data-dir",
+    ]);
     command.arg(data_dir).current_dir("/").env_clear().envs(SMALL).stdin(Stdio::null());
     command
 }

@@ -36,7 +36,8 @@ impl Phoenix {
             .verb("serve")
             .with("--json")
             .with(&format!("--listen={address}"))
-            .with("--events-listen=127.0.0.1:0");
+            .with("--events-listen=127.0.0.1:0")
+            .with("--relay-listen=127.0.0.1:0");
         let served = Some(Served::start(&lair).unwrap());
         Self { lair, served, address, _place: place }
     }

@@ -201,6 +201,9 @@ pub(crate) struct ServeArgs {
     /// Where sevent listens (events.listen)
     #[arg(long, value_name = "ADDR")]
     pub(crate) events_listen: Option<SocketAddr>,
+    /// Where the relay's agents come to (relay.listen)
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) relay_listen: Option<SocketAddr>,
 }
 
 #[derive(Debug, Subcommand)]

@@ -165,6 +165,7 @@ pub(crate) fn of_code(code: Code) -> Exit {
         | Code::MemberGone
         | Code::ScheduledNotFound
         | Code::ExchangeNotFound
+        | Code::AgentNotFound
         | Code::CallNotFound => Exit::NotFound,
         Code::ChangeTooLarge
         | Code::RequestInvalid

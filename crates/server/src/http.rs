@@ -34,6 +34,7 @@ mod json;
 mod nearest;
 pub mod problem;
 mod query;
+mod relay;
 mod seldom;
 mod speech;
 mod stamp;
@@ -56,6 +57,7 @@ pub(crate) use self::stamp::stamp;
 
 use self::correlation::Ids;
 use crate::auth::Gatekeeper;
+use crate::relay::Reception;
 use crate::rooms::calls::CallsRoom;
 use crate::rooms::events::EventsRoom;
 use crate::rooms::exchange::ExchangeRoom;
@@ -94,6 +96,8 @@ pub struct Rooms {
     pub exchange: Option<ExchangeRoom>,
     /// Likewise.
     pub calls: Option<CallsRoom>,
+    /// Likewise.
+    pub relay: Option<Reception>,
     /// None if it is closed.
     pub house: Option<HouseRoom>,
     /// The door.

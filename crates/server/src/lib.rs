@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!  http/  ──┐  translate      ┌─ rooms/  one task a room: decide, append, release in order
-//!  sevent/ ─┴─▶ a request ───▶┤
+//!  sevent/ ─┼─▶ a request ───▶┤
+//!  relay/  ─┘                 │
 //!                             └─ auth/   who is it, and what may they see
 //!  runtime/  opens the data directory, keeps checkpoints, watches the disk, stops in order
 //!  telemetry/ metrics and logs      tls  certificates      settings  what the operator decided
@@ -14,6 +15,7 @@ pub mod auth;
 pub mod clock;
 pub mod dice;
 pub mod http;
+pub mod relay;
 pub mod rooms;
 pub mod runtime;
 pub mod serve;

@@ -33,7 +33,9 @@ use self::signals::{Signals, Told};
 use self::sockets::Sockets;
 use crate::auth::{Bootstrapped, Gatekeeper, bootstrap};
 use crate::clock::Clock;
+use crate::dice::Dice;
 use crate::http::{self, App};
+use crate::relay::{self, Reception};
 use crate::rooms::Work;
 use crate::rooms::calls::{self, CallsRoom};
 use crate::rooms::events::{EventsRoom, Parts};
@@ -64,6 +66,10 @@ pub struct Listeners {
     pub events: Option<SocketAddr>,
     /// Whether sevent is inside TLS.
     pub events_tls: bool,
+    /// The relay's agents, if somebody receives them.
+    pub relay: Option<SocketAddr>,
+    /// Whether they come inside TLS.
+    pub relay_tls: bool,
 }
 
 /// What the composition root does for the server.
@@ -173,6 +179,8 @@ pub async fn run(settings: Settings, hooks: Hooks) -> Result<(), ServeError> {
         bound: sockets.bound,
         http: door,
         sevent: None,
+        agents: None,
+        relay: None,
         greeting_max,
         house: None,
         events: None,
@@ -182,7 +190,8 @@ pub async fn run(settings: Settings, hooks: Hooks) -> Result<(), ServeError> {
     };
     let Some(foundation) = server.foundation().await? else { return Ok(()) };
     let keep = server.furnish(foundation)?;
-    let ended = match server.open(sockets.events, &keep, begun).await {
+    let doors = (sockets.events, sockets.relay);
+    let ended = match server.open(doors, &keep, begun).await {
         Ok(true) => {
             let guarding = guarding.map(Guarding::begin);
             ready(&server.bound);
@@ -239,6 +248,9 @@ struct Server {
     bound: Listeners,
     http: Door,
     sevent: Option<Door>,
+    /// Where the relay's agents come to.
+    agents: Option<Door>,
+    relay: Option<Reception>,
     /// How long whoever comes to sevent may take to say who it is.
     greeting_max: watch::Sender<Duration>,
     house: Option<HouseWork>,
@@ -280,6 +292,9 @@ impl Server {
         }
         if self.settings.calls.enabled {
             self.readiness.set_room(Room::Calls, RoomStatus::Starting);
+        }
+        if self.settings.relay.enabled {
+            self.readiness.set_room(Room::Relay, RoomStatus::Starting);
         }
         self.readiness.set_phase(Phase::Starting("reading the journal".to_owned()));
         let settings = self.settings.clone();
@@ -402,7 +417,7 @@ impl Server {
     /// before.
     async fn open(
         &mut self,
-        events_socket: Option<TcpListener>,
+        sockets: (Option<TcpListener>, Option<TcpListener>),
         keep: &Keep,
         begun: Instant,
     ) -> Result<bool, ServeError> {
@@ -433,11 +448,16 @@ impl Server {
         }
         let house = self.house.as_ref().map(|house| house.room.clone());
         make_first_token(&self.settings.auth, house).await?;
-        self.open_doors(events_socket, keep, begun);
+        self.open_doors(sockets, keep, begun)?;
         Ok(true)
     }
 
-    fn open_doors(&mut self, events_socket: Option<TcpListener>, keep: &Keep, begun: Instant) {
+    fn open_doors(
+        &mut self,
+        (events_socket, relay_socket): (Option<TcpListener>, Option<TcpListener>),
+        keep: &Keep,
+        begun: Instant,
+    ) -> Result<(), StartError> {
         let house = self.house.as_ref().map(|house| house.room.clone());
         let gate = Gatekeeper::new(house.clone().filter(|_| self.settings.auth.enabled));
         let events = self.events.as_ref().map(|(room, _)| room.clone());
@@ -448,6 +468,8 @@ impl Server {
         self.bound.events.take_if(|_| events.is_none());
         let mut listeners = vec![("http", self.bound.http)];
         listeners.extend(self.bound.events.map(|address| ("events", address)));
+        let relay = self.receive(relay_socket, streams.clone(), &gate, keep)?;
+        listeners.extend(self.bound.relay.map(|address| ("relay", address)));
         let opening = begun.elapsed();
         let facts = http::Facts {
             started: keep.clock.wall(),
@@ -457,7 +479,7 @@ impl Server {
         };
         let (held, open) = (gate.clone(), events.clone());
         let rooms =
-            http::Rooms { events: open, streams, exchange, calls, house, gate: held, facts };
+            http::Rooms { events: open, streams, exchange, calls, relay, house, gate: held, facts };
         self.app.open(rooms);
         if let (Some(socket), Some(room)) = (events_socket, events) {
             let certificates = self.certificates.as_ref().filter(|_| self.settings.events.tls);
@@ -472,7 +494,42 @@ impl Server {
         }
         self.readiness.set_phase(Phase::Ready);
         let millis = u64::try_from(opening.as_millis()).unwrap_or(u64::MAX);
-        info!(http = %self.bound.http, events = ?self.bound.events, millis, "ready");
+        let Listeners { http, events, relay, .. } = self.bound;
+        info!(%http, ?events, ?relay, millis, "ready");
+        Ok(())
+    }
+
+    /// Lets the relay's agents in, if their samples have somewhere to go.
+    fn receive(
+        &mut self,
+        socket: Option<TcpListener>,
+        topics: Option<StreamsRoom>,
+        gate: &Gatekeeper,
+        keep: &Keep,
+    ) -> Result<Option<Reception>, StartError> {
+        let reception = match &socket {
+            None => None,
+            Some(_) => Reception::new(relay::Parts {
+                settings: self.settings.relay.clone(),
+                topics,
+                gate: gate.clone(),
+                clock: keep.clock.clone(),
+                dice: Dice::new()?,
+                metrics: Arc::clone(&self.metrics),
+                greeting_max: self.greeting_max.subscribe(),
+            })
+            .map_err(StartError::Relay)?,
+        };
+        let status = if reception.is_some() { RoomStatus::Open } else { RoomStatus::Off };
+        self.readiness.set_room(Room::Relay, status);
+        self.bound.relay.take_if(|_| reception.is_none());
+        if let (Some(socket), Some(reception)) = (socket, reception.clone()) {
+            let certificates = self.certificates.as_ref().filter(|_| self.settings.relay.tls);
+            let tls = certificates.map(|held| held.server_config(&[]));
+            self.agents = Some(Door::open(|stop| reception.serve(socket, tls, stop)));
+        }
+        self.relay.clone_from(&reception);
+        Ok(reception)
     }
 
     /// Serves until something ends it.
@@ -502,6 +559,9 @@ impl Server {
                 () = self.http.task.ended() => return Err(ServeError::Gone("the HTTP listener")),
                 () = ended(self.sevent.as_mut().map(|door| door.task.ended())) => {
                     return Err(ServeError::Gone("the sevent listener"));
+                }
+                () = ended(self.agents.as_mut().map(|door| door.task.ended())) => {
+                    return Err(ServeError::Gone("the relay listener"));
                 }
             };
             match told {
@@ -541,6 +601,9 @@ impl Server {
         if let Some((room, _)) = &self.calls {
             room.set_settings(new.calls.clone());
         }
+        if let Some(relay) = &self.relay {
+            relay.set_settings(new.relay.clone());
+        }
         self.settings.server.stop_time_max = new.server.stop_time_max;
         if !later.is_empty() {
             warn!(keys = later.join(", "), "changed, and in force with the next start");
@@ -568,15 +631,21 @@ impl Server {
         }
         let patience = self.settings.server.stop_time_max;
         let mut signals = self.signals;
-        let (http, sevent) = (self.http, self.sevent);
+        let (http, sevent, agents) = (self.http, self.sevent, self.agents);
         let doors = async {
             let sevent = async {
                 if let Some(door) = sevent {
                     door.close().await;
                 }
             };
-            tokio::join!(http.close(), sevent);
+            let agents = async {
+                if let Some(door) = agents {
+                    door.close().await;
+                }
+            };
+            tokio::join!(http.close(), sevent, agents);
         };
+        drop(self.relay);
         let rooms = async {
             if let Some((room, work)) = self.events {
                 drop(room);

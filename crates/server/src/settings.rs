@@ -3,6 +3,7 @@
 
 mod calls;
 mod exchange;
+mod relay;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -10,6 +11,7 @@ use std::time::Duration;
 
 pub use self::calls::{Calls, DeclaredChannel};
 pub use self::exchange::{Exchange, Ordering, ServeOrder};
+pub use self::relay::Relay;
 pub use handoff_calls::{ChannelName, Durability as CallDurability, OnLost, WithoutConsumer};
 pub use handoff_events::{Bounds, CatchUp, Publishing};
 use handoff_streams::TopicSettings;
@@ -34,6 +36,8 @@ pub struct Settings {
     pub exchange: Exchange,
     /// `[calls]`
     pub calls: Calls,
+    /// `[relay]`
+    pub relay: Relay,
 }
 
 /// `[server]`

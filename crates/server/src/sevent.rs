@@ -170,7 +170,7 @@ async fn turn_away(mut stream: TcpStream, words: String) -> io::Result<()> {
 
 /// A connection that broke before it was accepted is nothing; no more files is a condition that
 /// lasts.
-async fn pause(error: &io::Error) {
+pub(crate) async fn pause(error: &io::Error) {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     if matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset) {
         return;

@@ -9,8 +9,10 @@ pub mod logs;
 mod metrics;
 pub mod names;
 mod process;
+mod relay;
 
 pub use calls::CallsMetrics;
 pub use exchange::{ExchangeMetrics, ExchangeOutcome, ExchangeStep, MessageOutcome, MessageWay};
 pub use logs::{LogError, LogHandle, init};
 pub use metrics::{Counted, DiskSpace, HttpMetrics, MEDIA_TYPE, Metrics, RequestLabels};
+pub use relay::RelayMetrics;

@@ -134,6 +134,8 @@ pub enum Code {
     ProcessReady,
     /// The report contradicts what was reported before.
     Contradiction,
+    /// No agent of the relay has this name, or none that the caller sees.
+    AgentNotFound,
     /// There is no such call, dead letter or channel, or none that the caller sees.
     CallNotFound,
     /// A call, a client or a channel cannot be as it is described.
@@ -168,7 +170,7 @@ pub enum Code {
 
 impl Code {
     /// Every code there is, for the page that explains them.
-    pub const ALL: [Self; 74] = [
+    pub const ALL: [Self; 75] = [
         Self::RoomBusy,
         Self::JournalFull,
         Self::DiskFull,
@@ -228,6 +230,7 @@ impl Code {
         Self::NotPrepared,
         Self::ProcessReady,
         Self::Contradiction,
+        Self::AgentNotFound,
         Self::CallNotFound,
         Self::CallsInvalid,
         Self::CallsFull,
@@ -308,6 +311,7 @@ impl Code {
             Self::NotPrepared => "exchange.not_prepared",
             Self::ProcessReady => "exchange.process_ready",
             Self::Contradiction => "exchange.contradiction",
+            Self::AgentNotFound => "relay.agent_not_found",
             Self::CallNotFound => "calls.not_found",
             Self::CallsInvalid => "calls.invalid",
             Self::CallsFull => "calls.full",
@@ -445,6 +449,9 @@ impl Code {
             }
             Self::ProcessReady => "report rollback or commit, whichever the database did",
             Self::Contradiction => "an administrator was told; look what the database really did",
+            Self::AgentNotFound => {
+                "check the name; agents are known from their first connection after a start on"
+            }
             Self::CallNotFound => {
                 "check the id; a call that is over is known for calls.kept_secs only"
             }
@@ -459,7 +466,7 @@ impl Code {
             }
             Self::ServerStopping => "send it again to the server that takes over",
             Self::PortTaken => {
-                "stop the other program, or choose another address with --listen or --events-listen"
+                "stop the other program, or choose another address with --listen, --events-listen or --relay-listen"
             }
             Self::AddressUnusable => {
                 "choose an address of this machine (`ip addr`) and a port above 1023"

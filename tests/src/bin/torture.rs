@@ -280,7 +280,7 @@ fn torture_relay(arguments: &Arguments) -> Result<Summary, String> {
     };
     let over = clock() + Duration::from_secs(arguments.for_secs);
     let mut sum = relay::Outcomes::default();
-    let mut directories = 0;
+    let (mut directories, mut servers) = (0, 0);
     while clock() < over {
         let seed = arguments.seed.wrapping_add(directories);
         let mut place = Place::below(&parent).map_err(|error| format!("no directory: {error}"))?;
@@ -299,18 +299,42 @@ fn torture_relay(arguments: &Arguments) -> Result<Summary, String> {
         }
         directories += 1;
         sum += hunt.outcomes();
-        eprintln!("{directories} directories, {} kills", sum.kills);
+        let (outcomes, killed) = chase(&parent, seed, over)?;
+        directories += 1;
+        sum += outcomes;
+        servers += killed;
+        eprintln!("{directories} directories, {} kills, {servers} of servers", sum.kills);
     }
     Ok(vec![
         ("directories", directories),
         ("kills", sum.kills),
         ("  before ready", sum.kills_at_start),
+        ("kills of servers", servers),
         ("clean ends", sum.clean_ends),
         ("samples acknowledged", sum.acknowledged),
         ("samples refused", sum.refused),
         ("samples unknown", sum.unknown),
         ("refill files found", sum.found_files),
     ])
+}
+
+/// Agent and server, both killed.
+fn chase(parent: &Path, seed: u64, over: Instant) -> Result<(relay::Outcomes, u64), String> {
+    let mut place = Place::below(parent).map_err(|error| format!("no directory: {error}"))?;
+    let chase = relay::Chase::new(seed, place.path());
+    let mut chase = chase.map_err(|error| format!("no receiver: {error}"))?;
+    let mut chased = Ok(());
+    for _ in 0..LIVES {
+        chased = chased.and_then(|()| chase.round());
+        if chased.is_err() || clock() >= over {
+            break;
+        }
+    }
+    if let Err(found) = chased.and_then(|()| chase.finish()) {
+        place.keep();
+        return Err(format!("{found}\nagain: scripts/torture relay --seed {seed}"));
+    }
+    Ok(chase.outcomes())
 }
 
 fn torture_streams(arguments: &Arguments) -> Result<Summary, String> {

@@ -26,6 +26,30 @@ Exit codes: 0 it is sound, 1 it cannot be read or is damaged, 3 there is no such
         /// The file
         file: PathBuf,
     },
+    /// List the agents that a server receives, and how far behind they are
+    #[command(after_help = "\
+Examples:
+  handoff relay agents
+  handoff relay agents --json | jq -r 'select(.lagMs > 60000) | .agent'
+
+Agents are known from their first connection after the server's start on. Without --json: name, connected,
+lag of the newest sample, samples taken, segments not taken, what the agent has spooled and set aside,
+when it was last heard of.")]
+    Agents {
+        /// How many at most
+        #[arg(long)]
+        limit: Option<u64>,
+    },
+    /// Show one agent that a server receives
+    #[command(after_help = "\
+Examples:
+  handoff relay show edge-7
+
+Exit codes: 0 it is known, 3 it was not heard of since the server started.")]
+    Show {
+        /// Its name
+        agent: String,
+    },
     /// Send a refill file to a receiver by hand: one that was set aside, or from another machine
     #[command(after_help = "\
 Examples:

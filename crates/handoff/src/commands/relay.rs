@@ -1,5 +1,6 @@
 //! `handoff relay`
 
+mod agents;
 mod inspect;
 mod replay;
 mod run;
@@ -15,6 +16,8 @@ pub(super) fn run(context: Context<'_>, verb: RelayVerb) -> Result<(), Failure> 
         RelayVerb::Run(args) => run::run(context, args),
         RelayVerb::Config => context.terminal.print(&annotated()),
         RelayVerb::Inspect { file } => inspect::run(context, &file),
+        RelayVerb::Agents { limit } => super::wait(agents::list(context, limit)),
+        RelayVerb::Show { agent } => super::wait(agents::show(context, &agent)),
         RelayVerb::Replay(args) => super::wait(replay::run(context, args)),
     }
 }

@@ -29,6 +29,7 @@ pub(super) fn run(context: Context<'_>, args: ServeArgs) -> Result<(), Failure> 
     for (key, flag, address) in [
         ("server.listen", "--listen", args.listen),
         ("events.listen", "--events-listen", args.events_listen),
+        ("relay.listen", "--relay-listen", args.relay_listen),
     ] {
         if let Some(address) = address {
             flags.push((key.to_owned(), flag.to_owned(), address.to_string().into()));
@@ -105,6 +106,8 @@ struct ReadyListeners {
     http: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     events: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    relay: Option<String>,
 }
 
 impl Greeting {
@@ -115,7 +118,8 @@ impl Greeting {
         if self.json {
             let http = listeners.http.to_string();
             let events = listeners.events.map(|address| address.to_string());
-            let ready = Ready { event: "ready", listeners: ReadyListeners { http, events } };
+            let relay = listeners.relay.map(|address| address.to_string());
+            let ready = Ready { event: "ready", listeners: ReadyListeners { http, events, relay } };
             // Whoever does not read stdout is not waiting for it; the server serves all the same.
             drop(terminal.print_json(&ready));
         }
@@ -130,6 +134,10 @@ impl Greeting {
         if let Some(events) = listeners.events {
             let tls = if listeners.events_tls { " (TLS)" } else { "" };
             text += &format!("  sevent  {events}{tls}\n");
+        }
+        if let Some(relay) = listeners.relay {
+            let tls = if listeners.relay_tls { " (TLS)" } else { "" };
+            text += &format!("  relay   {relay}{tls}\n");
         }
         if listeners.events.is_some() {
             text += "\nTry it in another terminal:\n";
@@ -192,16 +200,17 @@ mod tests {
 
     #[test]
     fn the_ready_line_is_as_others_rely_on_it() {
-        let ready = |events| Ready {
+        let ready = |events, relay| Ready {
             event: "ready",
-            listeners: ReadyListeners { http: "127.0.0.1:7070".to_owned(), events },
+            listeners: ReadyListeners { http: "127.0.0.1:7070".to_owned(), events, relay },
         };
-        let line = serde_json::to_string(&ready(Some("127.0.0.1:5987".to_owned()))).unwrap();
+        let at = |port: u16| Some(format!("127.0.0.1:{port}"));
+        let line = serde_json::to_string(&ready(at(5987), at(7071))).unwrap();
         assert_eq!(
             line,
-            r#"{"event":"ready","listeners":{"http":"127.0.0.1:7070","events":"127.0.0.1:5987"}}"#
+            r#"{"event":"ready","listeners":{"http":"127.0.0.1:7070","events":"127.0.0.1:5987","relay":"127.0.0.1:7071"}}"#
         );
-        let line = serde_json::to_string(&ready(None)).unwrap();
+        let line = serde_json::to_string(&ready(None, None)).unwrap();
         assert_eq!(line, r#"{"event":"ready","listeners":{"http":"127.0.0.1:7070"}}"#);
     }
 
@@ -219,6 +228,8 @@ mod tests {
             http_tls: false,
             events: Some("127.0.0.1:5987".parse().unwrap()),
             events_tls: false,
+            relay: Some("127.0.0.1:7071".parse().unwrap()),
+            relay_tls: false,
         };
         let text = greeting.text(&listeners("127.0.0.1:7070"));
         assert!(text.contains("target/release/handoff event add"), "{text}");

@@ -40,6 +40,17 @@ pub(crate) fn check(settings: &Settings) -> Vec<Problem> {
             "give each its own port",
         );
     }
+    let relay = &settings.relay;
+    if relay.enabled && relay.listen.port() != 0 {
+        for (key, other) in [("server", settings.server.listen), ("events", events.listen)] {
+            if relay.listen == other && (key == "server" || events.enabled) {
+                wrong(
+                    format!("{key}.listen and relay.listen are both {other}"),
+                    "give each its own port",
+                );
+            }
+        }
+    }
     let limits = &settings.log.limits;
     if limits.journal_bytes_max / 3 < limits.journal_file_bytes {
         wrong(
@@ -125,6 +136,9 @@ pub(crate) fn open_doors(settings: &Settings) -> Vec<(&'static str, SocketAddr)>
     let mut doors = vec![("server.listen", settings.server.listen)];
     if settings.events.enabled {
         doors.push(("events.listen", settings.events.listen));
+    }
+    if settings.relay.enabled {
+        doors.push(("relay.listen", settings.relay.listen));
     }
     doors.retain(|(_, address)| !address.ip().to_canonical().is_loopback());
     doors

@@ -350,7 +350,10 @@ mod tests {
     #[test]
     fn an_unknown_section_is_refused_with_what_was_meant() {
         check("[event]\nx = 1\n", &["h.toml:1:2", "no section [event]", "[events]"]);
-        check("[colours]\nx = 1\n", &["server, log, auth, events, streams, exchange, calls"]);
+        check(
+            "[colours]\nx = 1\n",
+            &["server, log, auth, events, streams, exchange, calls, relay"],
+        );
         check("listen = \"127.0.0.1:1\"\n", &["stands in no section", "[server] listen"]);
         check("server = 5\n", &["`server` is a section"]);
     }

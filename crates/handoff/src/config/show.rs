@@ -223,7 +223,8 @@ mod tests {
         let set: String = annotated()
             .lines()
             .filter(|line| {
-                !line.contains("= ") || !line.ends_with("none") && !line.contains("larger of")
+                let is_unset = ["larger of", "unless relay"].iter().any(|some| line.contains(some));
+                !line.contains("= ") || !line.ends_with("none") && !is_unset
             })
             .map(|line| match line.strip_prefix('#') {
                 Some(key) if !key.starts_with(' ') && !key.is_empty() => format!("{key}\n"),

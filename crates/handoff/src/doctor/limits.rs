@@ -13,8 +13,9 @@ const OTHERS: u64 = 128;
 /// How many files a server with these settings may have open at once.
 pub(crate) fn files_needed(settings: &Settings) -> u64 {
     let sessions = if settings.events.enabled { settings.events.sessions_max } else { 0 };
-    let counts =
-        [settings.server.connections_max, sessions, settings.log.limits.segment_files_open_max];
+    let agents = if settings.relay.enabled { settings.relay.sessions_max } else { 0 };
+    let segments = settings.log.limits.segment_files_open_max;
+    let counts = [settings.server.connections_max, sessions, agents, segments];
     counts.into_iter().map(|count| count as u64).sum::<u64>() + OTHERS
 }
 
@@ -25,7 +26,7 @@ pub(super) fn open_files(settings: &Settings) -> Option<Finding> {
     let limit = getrlimit(Resource::Nofile).maximum;
     let what = |limit: &str| {
         format!(
-            "{limit} may be open, {needed} are the most these settings ask for (server.connections_max, events.sessions_max, log.segment_files_open_max)"
+            "{limit} may be open, {needed} are the most these settings ask for (server.connections_max, events.sessions_max, relay.sessions_max, log.segment_files_open_max)"
         )
     };
     Some(match limit {
@@ -52,13 +53,14 @@ pub(super) fn doors(settings: &Settings) -> Vec<Finding> {
     for (key, address) in open {
         let plain = match key {
             "events.listen" => !settings.events.tls,
+            "relay.listen" => !settings.relay.tls,
             _ => settings.server.tls.is_none(),
         };
         if plain {
             let what = format!(
                 "{key} = {address} is not on loopback and without TLS: tokens can be read on the way"
             );
-            findings.push(Finding::warn("TLS", what, "set server.tls_cert_file and server.tls_key_file (and events.tls), or let a proxy do it"));
+            findings.push(Finding::warn("TLS", what, "set server.tls_cert_file and server.tls_key_file (and events.tls, relay.tls), or let a proxy do it"));
         }
     }
     if let Some(tls) = &settings.server.tls {

@@ -15,6 +15,9 @@ pub(super) fn check(settings: &Settings, directory: &Directory) -> Vec<Finding> 
     if settings.events.enabled {
         findings.push(port("events.listen", settings.events.listen, directory));
     }
+    if settings.relay.enabled {
+        findings.push(port("relay.listen", settings.relay.listen, directory));
+    }
     findings
 }
 

@@ -15,9 +15,15 @@ fn finding<'a>(report: &'a Value, check: &str) -> &'a Value {
     found.unwrap_or_else(|| panic!("nothing about {check} in {report:#}"))
 }
 
-/// Two ports that nobody uses.
-const FREE: [&str; 4] =
-    ["--set", "server.listen=127.0.0.1:0", "--set", "events.listen=127.0.0.1:0"];
+/// Ports that nobody uses.
+const FREE: [&str; 6] = [
+    "--set",
+    "server.listen=127.0.0.1:0",
+    "--set",
+    "events.listen=127.0.0.1:0",
+    "--set",
+    "relay.listen=127.0.0.1:0",
+];
 
 fn doctor<'a>(flags: &[&'a str]) -> Vec<&'a str> {
     ["doctor", "--json"].iter().chain(&FREE).chain(flags).copied().collect()

@@ -84,6 +84,7 @@ impl Place {
     pub(crate) fn serve_at(&self, address: &str, flags: &[&str]) -> Server {
         let mut command = self.command(&["serve", "--json", "--data-dir", "data"]);
         command.args(["--listen", address, "--events-listen", "127.0.0.1:0"]);
+        command.args(["--relay-listen", "127.0.0.1:0"]);
         let piped = command.args(flags).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = piped.spawn().unwrap();
         let talk = Talk::of(child.stderr.take().unwrap());

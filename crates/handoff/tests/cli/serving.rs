@@ -12,7 +12,7 @@ fn a_server_says_where_it_listens_and_stops_in_order() {
     let place = Place::small();
     let server = place.serve(&[]);
     let listeners = server.ready["listeners"].as_object().unwrap();
-    assert_eq!(listeners.keys().collect::<Vec<_>>(), ["events", "http"]);
+    assert_eq!(listeners.keys().collect::<Vec<_>>(), ["events", "http", "relay"]);
     place.run(&["--url", &server.url, "health"]).ended(0).said(&["lives"]);
     place.run(&["--url", &server.url, "health", "--ready"]).ended(0);
     server.wait_for("event add");
@@ -35,18 +35,19 @@ fn a_port_that_is_taken_is_told_with_what_to_do() {
     let place = Place::small();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    for flag in ["--listen", "--events-listen"] {
-        let other = if flag == "--listen" { "--events-listen" } else { "--listen" };
-        place
-            .run(&["serve", "--data-dir", "data", flag, &address, other, "127.0.0.1:0"])
-            .ended(5)
-            .said(&[
-                &address,
-                "choose another address",
-                flag,
-                "note: it is process",
-                "server.port_taken",
-            ]);
+    let flags = ["--listen", "--events-listen", "--relay-listen"];
+    for flag in flags {
+        let mut words = vec!["serve", "--data-dir", "data"];
+        for one in flags {
+            words.extend([one, if one == flag { &address } else { "127.0.0.1:0" }]);
+        }
+        place.run(&words).ended(5).said(&[
+            &address,
+            "choose another address",
+            flag,
+            "note: it is process",
+            "server.port_taken",
+        ]);
     }
 }
 
@@ -63,6 +64,8 @@ fn a_directory_in_use_is_told_with_who_has_it() {
         "127.0.0.1:0",
         "--events-listen",
         "127.0.0.1:0",
+        "--relay-listen",
+        "127.0.0.1:0",
     ];
     place.run(&second).ended(5).said(&["in use", &holder, "--data-dir"]);
     place.run(&["--url", &server.url, "health"]).ended(0);
@@ -72,7 +75,8 @@ fn a_directory_in_use_is_told_with_who_has_it() {
 fn a_directory_that_cannot_be_made_is_told_with_its_path() {
     let place = Place::small();
     place.file("file", "not a directory");
-    let listen = ["--listen", "127.0.0.1:0", "--events-listen", "127.0.0.1:0"];
+    let any = "127.0.0.1:0";
+    let listen = ["--listen", any, "--events-listen", any, "--relay-listen", any];
     let below: Vec<&str> =
         ["serve", "--data-dir", "file/data"].iter().chain(&listen).copied().collect();
     place.run(&below).ended(1).said(&["file/data", "--data-dir"]);
@@ -131,6 +135,8 @@ fn a_certificate_that_is_not_there_is_named() {
             "--listen",
             "127.0.0.1:0",
             "--events-listen",
+            "127.0.0.1:0",
+            "--relay-listen",
             "127.0.0.1:0",
             "--set",
             "server.tls_cert_file=cert.pem",

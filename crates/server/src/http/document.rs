@@ -22,7 +22,7 @@ use super::events::{StreamClosed, dead};
 use super::front::{Door, Routes, front};
 use super::problem::{self, Problem, ProblemBody};
 use super::streams::groups;
-use super::{App, calls, events, exchange, house, stream, streams, tokens};
+use super::{App, calls, events, exchange, house, relay, stream, streams, tokens};
 
 /// What every route that asks for a token may refuse.
 const GUARDED: &[Code] = &[
@@ -354,6 +354,8 @@ const REFUSALS: &[(&str, &[&[Code]])] = &[
             &[Code::CallsInvalid, Code::CallsFull, Code::KeyReused, Code::DiskLow],
         ],
     ),
+    ("listRelayAgents", &[GUARDED, &[Code::RequestMalformed]]),
+    ("showRelayAgent", &[GUARDED, &[Code::RequestMalformed, Code::AgentNotFound]]),
     ("showCall", &[GUARDED, &[Code::RequestMalformed, Code::CallNotFound]]),
     ("cancelCall", &[GUARDED, CHANGE, &[Code::RequestMalformed, Code::CallNotFound]]),
     ("listCalls", &[GUARDED, &[Code::RequestMalformed, Code::CallsInvalid]]),
@@ -468,6 +470,8 @@ fn described() -> OpenApiRouter<Door> {
         .routes(routes!(calls::purge_dead_call))
         .routes(routes!(calls::show_call, calls::call, calls::cancel_call))
         .routes(routes!(calls::requeue_call))
+        .routes(routes!(relay::list_relay_agents))
+        .routes(routes!(relay::show_relay_agent))
         .routes(routes!(exchange::activate_device))
         .routes(routes!(exchange::show_self))
         .routes(routes!(exchange::device_log))

@@ -78,7 +78,8 @@ pub(super) async fn metrics(
     let streams = door.app.rooms().and_then(|rooms| rooms.streams.as_ref());
     let exchange = door.app.rooms().and_then(|rooms| rooms.exchange.as_ref());
     let calls = door.app.rooms().and_then(|rooms| rooms.calls.as_ref());
-    let text = door.app.metrics.scrape(events, streams, exchange, calls).await;
+    let relay = door.app.rooms().and_then(|rooms| rooms.relay.as_ref());
+    let text = door.app.metrics.scrape(events, streams, exchange, calls, relay).await;
     let kind = HeaderValue::from_static(telemetry::MEDIA_TYPE);
     Ok(([(header::CONTENT_TYPE, kind)], text).into_response())
 }

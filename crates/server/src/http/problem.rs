@@ -193,6 +193,7 @@ const TABLE: &[Said] = &[
     said(Code::NotPrepared, StatusCode::CONFLICT, "it was not prepared"),
     said(Code::ProcessReady, StatusCode::CONFLICT, "it is ready to commit"),
     said(Code::Contradiction, StatusCode::CONFLICT, "the report contradicts an earlier one"),
+    said(Code::AgentNotFound, StatusCode::NOT_FOUND, "there is no such agent"),
     said(Code::CallNotFound, StatusCode::NOT_FOUND, "there is no such call"),
     said(Code::CallsInvalid, StatusCode::UNPROCESSABLE_ENTITY, "the request to calls is not valid"),
     later(Code::CallsFull, StatusCode::SERVICE_UNAVAILABLE, "no more are taken", 5),

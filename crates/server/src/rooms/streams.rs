@@ -36,7 +36,8 @@ use handoff_house::TokenId;
 use handoff_log::journal::Lost;
 use handoff_streams::groups::GroupFigures;
 use handoff_streams::{
-    Counts, Produce, Refusal, Registration, ScheduledId, Topic, TopicName, TopicSpec, TopicView,
+    Counts, Place, Produce, ProducerId, Refusal, Registration, ScheduledId, Topic, TopicName,
+    TopicSpec, TopicView,
 };
 use handoff_types::{Outcome, Sight, Wall};
 use tokio::sync::{mpsc, oneshot};
@@ -46,6 +47,7 @@ pub(crate) use self::groups::{
     Assignment, Batch, CommitAsked, Committed, JoinAsked, LetterAt, Origin, PollAsked, Polled,
     Said, Which,
 };
+pub(crate) use self::mailbox::Handing;
 pub use self::mailbox::{
     Alteration, GroupAlteration, GroupListed, Listed, Registered, Stored, Waiting,
 };
@@ -95,6 +97,66 @@ impl StreamsRoom {
         match self.ask(Question::Produce(produce)).await? {
             Answer::Stored(stored) => Ok(stored),
             other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Stores what another room hands over, as [`Self::produce`] does; when it answers they are on
+    /// disk, whatever the topic says.
+    ///
+    /// # Errors
+    /// As [`Self::produce`].
+    ///
+    /// # Cancel safety
+    /// Dropped, they may be stored all the same.
+    pub(crate) async fn take_over(
+        &self,
+        produce: Produce,
+        handing: Handing,
+    ) -> Result<Stored, RoomError> {
+        let topic = produce.topic.clone();
+        match self.asked(Question::Produce(produce), Some(handing)).await? {
+            Answer::Stored(stored) => {
+                for result in &stored.results {
+                    self.settled(&topic, result.place).await;
+                }
+                Ok(stored)
+            }
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// The last sequence of a producer of another room, durable; the producer is known from now on.
+    ///
+    /// # Errors
+    /// As [`Self::produce`].
+    ///
+    /// # Cancel safety
+    /// Dropped, it may be known all the same.
+    pub(crate) async fn last_of(
+        &self,
+        producer: ProducerId,
+        name: String,
+        handing: Handing,
+    ) -> Result<Option<u64>, RoomError> {
+        let registration = Registration { producer: Some(producer), name: Some(name), scope: None };
+        let question = Question::Register(registration, Sight::All);
+        match self.asked(question, Some(handing)).await? {
+            Answer::Registered(registered) => Ok(registered.last),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Waits until a message is on disk: a topic with `durability = "os"` answers before.
+    ///
+    /// # Cancel safety
+    /// Changes nothing.
+    pub(crate) async fn settled(&self, topic: &TopicName, place: Option<Place>) {
+        let Some(Place::At(partition, offset)) = place else { return };
+        let Ok(visible) = self.visible(topic) else { return };
+        if visible.id == partition.topic
+            && let Some(ends) = visible.partition(partition.number)
+        {
+            visible.beyond(&ends, offset).await;
         }
     }
 
@@ -299,9 +361,17 @@ impl StreamsRoom {
     }
 
     async fn ask(&self, question: Question) -> Result<Answer, RoomError> {
+        self.asked(question, None).await
+    }
+
+    async fn asked(
+        &self,
+        question: Question,
+        handing: Option<Handing>,
+    ) -> Result<Answer, RoomError> {
         let (to, answer) = oneshot::channel();
         let mailbox = if question.is_new() { &self.news } else { &self.mailbox };
-        let ask = Ask { question, to };
+        let ask = Ask { question, handing, to };
         let stopping = |_| RoomError::Closed("the server is stopping".to_owned());
         mailbox.send(ask).await.map_err(stopping)?;
         // The room took it and is gone: it may have been done.

@@ -66,6 +66,9 @@ pub enum StartError {
     /// `calls.redis_url` is no address.
     #[error("calls.redis_url: {0}")]
     RedisUrl(#[from] handoff_store_redis::BadAddress),
+    /// Samples of the relay cannot go where the settings say.
+    #[error("{0}")]
+    Relay(String),
     /// The process may not use the data directory.
     #[error(
         "the data directory {path} cannot be used: {fault}; give it to the user that runs the server (chown -R), or choose another with --data-dir or server.data_dir"
@@ -139,7 +142,7 @@ impl StartError {
             Self::Taken { .. } => Code::PortTaken,
             Self::Listen { .. } => Code::AddressUnusable,
             Self::NoCertificate { .. } | Self::Tls(_) => Code::CertificateUnusable,
-            Self::RedisUrl(_) => Code::ConfigInvalid,
+            Self::RedisUrl(_) | Self::Relay(_) => Code::ConfigInvalid,
             Self::Bootstrap(_) => Code::BootstrapUnusable,
             Self::Chance(_) | Self::System { .. } => Code::Internal,
         }

@@ -9,6 +9,7 @@
 //! | `streams.*`, for requests from now on | `streams.enabled`, `.delivery_bytes_max`, `[[streams.topic]]`, `[[streams.group]]` |
 //! | `exchange.*`, for requests from now on | `exchange.enabled`, `.reads_max`, `.waiting_max` |
 //! | `calls.*`, for requests from now on | `calls.enabled`, `.clients_max`, `.waiting_max`, `.redis_url`, `[[calls.channel]]` |
+//! | limits and times of `relay.*`, for agents that connect from now on | `relay.enabled`, `.listen`, `.tls`, where samples go, `.intake_bytes_max`, `.pending_bytes_max` |
 //! | `events.*`, for registrations and sessions from now on | `events.enabled`, `.listen`, `.tls`, `.answers_bytes_max` |
 
 use crate::settings::Settings;
@@ -48,6 +49,17 @@ pub(super) fn needs_restart(old: &Settings, new: &Settings) -> Vec<&'static str>
         ("calls.waiting_max", old.calls.waiting_max != new.calls.waiting_max),
         ("calls.redis_url", old.calls.redis_url != new.calls.redis_url),
         ("calls.channel", old.calls.channels != new.calls.channels),
+        ("relay.enabled", old.relay.enabled != new.relay.enabled),
+        ("relay.listen", old.relay.listen != new.relay.listen),
+        ("relay.tls", old.relay.tls != new.relay.tls),
+        ("relay.topic", old.relay.topic() != new.relay.topic()),
+        ("relay.topic_partitions", old.relay.topic_partitions != new.relay.topic_partitions),
+        ("relay.message_bytes_max", old.relay.handing() != new.relay.handing()),
+        ("relay.write_url", old.relay.write_url != new.relay.write_url),
+        ("relay.write_token_file", old.relay.write_token_file != new.relay.write_token_file),
+        ("relay.write_secs_max", old.relay.write_time_max != new.relay.write_time_max),
+        ("relay.intake_bytes_max", old.relay.intake_bytes_max != new.relay.intake_bytes_max),
+        ("relay.pending_bytes_max", old.relay.pending_bytes_max != new.relay.pending_bytes_max),
     ];
     differs.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
 }

@@ -18,6 +18,7 @@ const BACKLOG: u32 = 1024;
 pub(super) struct Sockets {
     pub(super) http: TcpListener,
     pub(super) events: Option<TcpListener>,
+    pub(super) relay: Option<TcpListener>,
     pub(super) bound: Listeners,
 }
 
@@ -32,6 +33,9 @@ pub(super) fn check(settings: &Settings) -> Result<Option<Certificates>, StartEr
     if settings.events.enabled && settings.events.tls && settings.server.tls.is_none() {
         return Err(StartError::NoCertificate { key: "events.tls" });
     }
+    if settings.relay.enabled && settings.relay.tls && settings.server.tls.is_none() {
+        return Err(StartError::NoCertificate { key: "relay.tls" });
+    }
     Ok(settings.server.tls.as_ref().map(Certificates::load).transpose()?)
 }
 
@@ -39,6 +43,9 @@ fn addresses(settings: &Settings) -> Vec<(&'static str, SocketAddr)> {
     let mut addresses = vec![("server.listen", settings.server.listen)];
     if settings.events.enabled {
         addresses.push(("events.listen", settings.events.listen));
+    }
+    if settings.relay.enabled {
+        addresses.push(("relay.listen", settings.relay.listen));
     }
     addresses
 }
@@ -51,13 +58,20 @@ impl Sockets {
             false => None,
         };
         let (events, events_at) = events.unzip();
+        let relay = match settings.relay.enabled {
+            true => Some(bind("relay.listen", "--relay-listen", settings.relay.listen)?),
+            false => None,
+        };
+        let (relay, relay_at) = relay.unzip();
         let bound = Listeners {
             http: http_at,
             http_tls: settings.server.tls.is_some(),
             events: events_at,
             events_tls: settings.events.tls,
+            relay: relay_at,
+            relay_tls: settings.relay.tls,
         };
-        Ok(Self { http, events, bound })
+        Ok(Self { http, events, relay, bound })
     }
 }
 

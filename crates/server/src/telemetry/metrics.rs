@@ -24,7 +24,9 @@ use super::calls::{CallsMetrics, put_calls};
 use super::exchange::{ExchangeMetrics, put_exchange};
 use super::names::{self, Named};
 use super::process::Process;
+use super::relay::{RelayMetrics, put_relay};
 use crate::clock::Clock;
+use crate::relay::{self, Reception};
 use crate::rooms::calls::{self, CallsRoom};
 use crate::rooms::events::{EventsRoom, Stats};
 use crate::rooms::exchange::{self, ExchangeRoom};
@@ -51,6 +53,7 @@ pub struct Metrics {
     streams: StreamMetrics,
     exchange: ExchangeMetrics,
     calls: CallsMetrics,
+    relay: RelayMetrics,
     notified: Counter,
     lateness: Histogram,
     log: OnceLock<(Weak<Threaded>, Clock)>,
@@ -179,6 +182,8 @@ impl Metrics {
         exchange.register(&mut registry);
         let calls = CallsMetrics::default();
         calls.register(&mut registry);
+        let relay = RelayMetrics::default();
+        relay.register(&mut registry);
         let (notified, lateness) = (Counter::default(), Histogram::new(LATENESS_BUCKETS));
         let build = Info::new(Build { version });
         put(&mut registry, names::BUILD, build);
@@ -206,6 +211,7 @@ impl Metrics {
             streams,
             exchange,
             calls,
+            relay,
             notified,
             lateness,
             log: OnceLock::new(),
@@ -235,6 +241,12 @@ impl Metrics {
     #[must_use]
     pub fn calls(&self) -> &CallsMetrics {
         &self.calls
+    }
+
+    /// What is counted of the relay's receiver.
+    #[must_use]
+    pub fn relay(&self) -> &RelayMetrics {
+        &self.relay
     }
 
     /// An occurrence was given to this many sessions, this long after it was due.
@@ -274,6 +286,7 @@ impl Metrics {
         streams: Option<&StreamsRoom>,
         exchange: Option<&ExchangeRoom>,
         calls: Option<&CallsRoom>,
+        relay: Option<&Reception>,
     ) -> String {
         let events = match events {
             Some(room) => room.stats().await.ok(),
@@ -291,7 +304,8 @@ impl Metrics {
             Some(room) => room.stats().await.ok(),
             None => None,
         };
-        let seen = self.seen(events, streams, exchange, calls);
+        let relay = relay.map(Reception::stats);
+        let seen = self.seen(events, streams, exchange, calls, relay);
         let mut text = String::with_capacity(8192);
         let written = encode_registry(&mut text, &self.registry)
             .and_then(|()| encode_registry(&mut text, &seen))
@@ -307,6 +321,7 @@ impl Metrics {
         streams: Option<streams::Stats>,
         exchange: Option<exchange::Stats>,
         calls: Option<calls::Stats>,
+        relay: Option<relay::Stats>,
     ) -> Registry {
         let mut registry = Registry::default();
         let seen = &mut registry;
@@ -322,6 +337,9 @@ impl Metrics {
         }
         if let Some(stats) = calls {
             put_calls(seen, stats);
+        }
+        if let Some(stats) = relay {
+            put_relay(seen, &stats);
         }
         if let Some((journal, clock)) = self.log.get()
             && let Some(journal) = journal.upgrade()
@@ -502,7 +520,7 @@ mod tests {
         metrics.http().answered(labels, Duration::from_millis(2));
         metrics.told(3, Duration::from_millis(4));
         metrics.watch_disk(|| Some(DiskSpace { free: 7, min: 5 }));
-        let text = metrics.scrape(None, None, None, None).await;
+        let text = metrics.scrape(None, None, None, None, None).await;
         let lines = lines(&text);
         for line in [
             "handoff_build_info{version=\"9.9.9\"} 1",
@@ -530,7 +548,7 @@ mod tests {
         metrics.watch_log(&journal, &clock);
         let oldest = async |age: &str| {
             let (text, line) =
-                (metrics.scrape(None, None, None, None).await, "oldest_unsynced_seconds");
+                (metrics.scrape(None, None, None, None, None).await, "oldest_unsynced_seconds");
             let line = format!("handoff_log_{line} {age}");
             assert!(lines(&text).contains(&&*line), "{line}\nis not in\n{text}");
         };
@@ -552,13 +570,13 @@ mod tests {
         faults.clear();
         ticket.wait().unwrap();
         oldest("0.0").await;
-        let text = metrics.scrape(None, None, None, None).await;
+        let text = metrics.scrape(None, None, None, None, None).await;
         assert!(lines(&text).contains(&"handoff_log_fsync_seconds_count 1"), "{text}");
     }
 
     #[tokio::test]
     async fn every_metric_has_its_help_and_stands_once() {
-        let text = Metrics::new("1").scrape(None, None, None, None).await;
+        let text = Metrics::new("1").scrape(None, None, None, None, None).await;
         let mut described: Vec<&str> = text
             .lines()
             .filter_map(|line| line.strip_prefix("# TYPE "))

@@ -270,3 +270,54 @@ pub const EXCHANGE_PLACES: Named =
 /// `{phase}`
 pub const EXCHANGE_PROCESSES: Named =
     ("handoff_exchange_processes", "processes that are not over, by how far they are");
+
+/// `{lane}`
+pub const RELAY_BYTES: Named = (
+    "handoff_relay_received_bytes",
+    "bytes of segments and key frames that agents sent, new ones and of backlogs",
+);
+/// Counter.
+pub const RELAY_SEGMENTS: Named =
+    ("handoff_relay_stored_segments", "segments that every sink has, since start");
+/// Counter.
+pub const RELAY_SAMPLES: Named =
+    ("handoff_relay_stored_samples", "samples that every sink has, since start");
+/// `{reason}`
+pub const RELAY_REJECTED: Named =
+    ("handoff_relay_rejected_segments", "segments that were not taken, by reason");
+/// `{reason}`
+pub const RELAY_REFUSED: Named =
+    ("handoff_relay_refused_connections", "agents that were sent away, by reason");
+/// Counter.
+pub const RELAY_MISSING: Named = (
+    "handoff_relay_missing_segments",
+    "segments that agents were confirmed once and that are not here: the data directory is another one, or older",
+);
+/// Counter.
+pub const RELAY_PACED: Named =
+    ("handoff_relay_backlog_paced_seconds", "time that backlogs waited for what is new");
+/// Gauge.
+pub const RELAY_AGENTS: Named = ("handoff_relay_agents", "agents that were heard of since start");
+/// Gauge.
+pub const RELAY_AGENTS_CONNECTED: Named =
+    ("handoff_relay_agents_connected", "agents that are connected");
+/// Gauge.
+pub const RELAY_SESSIONS: Named = ("handoff_relay_sessions", "connections of agents");
+/// Gauge.
+pub const RELAY_BLOCKS: Named =
+    ("handoff_relay_blocks", "blocks whose decoders are kept, of relay.blocks_max");
+/// Gauge.
+pub const RELAY_INTAKE: Named =
+    ("handoff_relay_intake_bytes", "bytes of messages that are being read");
+/// Gauge.
+pub const RELAY_INTAKE_MAX: Named = ("handoff_relay_intake_bytes_max", "how many may be");
+/// Gauge.
+pub const RELAY_PENDING: Named =
+    ("handoff_relay_pending_bytes", "bytes of samples on their way to the sinks");
+/// Gauge.
+pub const RELAY_PENDING_MAX: Named = ("handoff_relay_pending_bytes_max", "how many may be");
+/// Gauge.
+pub const RELAY_LAG: Named = (
+    "handoff_relay_lag_seconds",
+    "how late the newest sample is of the connected agent that is furthest behind",
+);

@@ -126,6 +126,7 @@ impl World {
             streams: None,
             exchange: None,
             calls: None,
+            relay: None,
             house: house.clone(),
             gate,
             facts,

@@ -23,6 +23,7 @@ use self::world::World;
 fn with_events(settings: &mut Settings) {
     settings.events.enabled = true;
     settings.events.listen.set_port(0);
+    settings.relay.enabled = false;
     // What a restart misses is told too, so that numbers have no hole.
     settings.events.catch_up = CatchUp::All;
 }

@@ -15,10 +15,11 @@ async fn a_port_that_is_taken_is_named_before_anything_is_touched() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();
     let data_dir = directory.path().join("data");
-    for key in ["server.listen", "events.listen"] {
+    for key in ["server.listen", "events.listen", "relay.listen"] {
         let mut settings = settings(&data_dir);
         match key {
             "server.listen" => settings.server.listen = address,
+            "relay.listen" => settings.relay.listen = address,
             _ => settings.events.listen = address,
         }
         let error = Served::try_start(settings).await.unwrap_err();
@@ -44,11 +45,12 @@ async fn a_directory_in_use_is_named_with_its_holder() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_listener_others_reach_needs_tokens() {
     let directory = tempfile::tempdir().unwrap();
-    for key in ["server.listen", "events.listen"] {
+    for key in ["server.listen", "events.listen", "relay.listen"] {
         let mut settings = settings(directory.path());
         let address = "0.0.0.0:0".parse().unwrap();
         match key {
             "server.listen" => settings.server.listen = address,
+            "relay.listen" => settings.relay.listen = address,
             _ => settings.events.listen = address,
         }
         let error = Served::try_start(settings.clone()).await.unwrap_err();

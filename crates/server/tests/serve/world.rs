@@ -20,6 +20,7 @@ pub(crate) fn settings(data_dir: &Path) -> Settings {
     settings.server.listen.set_port(0);
     settings.server.disk_free_min = Some(0);
     settings.events.listen.set_port(0);
+    settings.relay.listen.set_port(0);
     settings.log.limits.journal_file_bytes = 1 << 20;
     settings.log.limits.journal_bytes_max = 16 << 20;
     settings.log.limits.journal_reserve_bytes = 2 << 20;

@@ -32,6 +32,7 @@ impl World {
         let mut settings = Settings::default();
         settings.server.data_dir = directory.path().join("data");
         settings.server.listen.set_port(0);
+        settings.relay.enabled = false;
         settings.server.disk_free_min = Some(0);
         settings.events.enabled = false;
         settings.log.limits.journal_file_bytes = 1 << 20;

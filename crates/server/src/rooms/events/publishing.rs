@@ -127,7 +127,7 @@ async fn hand_over(topics: &StreamsRoom, publication: &Publication) -> Answer {
         let asked = Produce { topic: topic.clone(), producer, messages };
         match answer_of(topics.produce(asked).await) {
             Ok((answer, place)) => {
-                settle(topics, &topic, place).await;
+                topics.settled(&topic, place).await;
                 return answer;
             }
             Err(error) => {
@@ -155,17 +155,6 @@ fn answer_of(stored: Result<Stored, RoomError>) -> Result<(Answer, Option<Place>
             Ok((Answer::Refuses(refused.to_string()), None))
         }
         Err(error) => Err(error),
-    }
-}
-
-/// Waits until the message is on disk: a topic with `durability = "os"` answers before.
-async fn settle(topics: &StreamsRoom, topic: &TopicName, place: Option<Place>) {
-    let Some(Place::At(partition, offset)) = place else { return };
-    let Ok(visible) = topics.visible(topic) else { return };
-    if visible.id == partition.topic
-        && let Some(ends) = visible.partition(partition.number)
-    {
-        visible.beyond(&ends, offset).await;
     }
 }
 

@@ -10,8 +10,8 @@ use handoff_streams::groups::{
     GroupView, MemberId, MessageStatus, Order, Reads, Spot, Start,
 };
 use handoff_streams::{
-    Counts, Durability, PartitionId, Produce, Produced, ProducerId, Registration, Scheduled,
-    ScheduledId, Scope, Topic, TopicId, TopicName, TopicSpec, TopicView,
+    Bounds, Counts, Durability, PartitionId, Produce, Produced, ProducerId, Registration,
+    Scheduled, ScheduledId, Scope, Topic, TopicId, TopicName, TopicSpec, TopicView,
 };
 use handoff_types::{Sight, Span, Steady, Wall};
 use tokio::sync::{Notify, Semaphore, oneshot};
@@ -309,10 +309,43 @@ pub(crate) enum Answer {
 /// Where the answer goes.
 pub(super) type Asker = oneshot::Sender<Result<Answer, RoomError>>;
 
+/// What is allowed to another room that hands messages over, instead of what is allowed to clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Handing {
+    /// The largest message.
+    pub(crate) message_bytes_max: usize,
+    /// Producers there may be, all together.
+    pub(crate) producers_max: usize,
+    /// How long one is remembered at least.
+    pub(crate) producer_idle: Span,
+    /// How many places are remembered of each.
+    pub(crate) remembered_max: u32,
+}
+
+impl Handing {
+    /// Messages of one request, and headers of a message, whatever clients may have.
+    pub(crate) const MESSAGES: usize = 64;
+    const HEADERS: usize = 8;
+
+    pub(super) fn over(self, bounds: Bounds) -> Bounds {
+        Bounds {
+            message_bytes_max: self.message_bytes_max,
+            producers_max: self.producers_max.max(bounds.producers_max),
+            producer_idle: self.producer_idle.max(bounds.producer_idle),
+            remembered_max: self.remembered_max,
+            batch_messages_max: bounds.batch_messages_max.max(Self::MESSAGES),
+            headers_max: bounds.headers_max.max(Self::HEADERS),
+            ..bounds
+        }
+    }
+}
+
 /// A question on its way.
 #[derive(Debug)]
 pub(super) struct Ask {
     pub(super) question: Question,
+    /// None: a client asks.
+    pub(super) handing: Option<Handing>,
     pub(super) to: Asker,
 }
 

@@ -91,6 +91,10 @@ impl StreamsRoom {
     /// When the system gives no thread for what moves messages to their place.
     pub fn start(mut parts: Parts) -> io::Result<(Self, Work)> {
         let moving = parts.host.bulk().take_moving();
+        if let Some(moving) = &moving {
+            // The next checkpoint asks for what is left by then.
+            moving.be_patient(parts.checkpoints.bytes());
+        }
         let mover =
             moving.map(|moving| MoverThread::start(RoomName::Streams, moving)).transpose()?;
         let (asks, news, intake) = Intake::new(MAILBOX_MAX);
@@ -387,8 +391,9 @@ impl Room {
     }
 
     /// Takes a question, or gives it back if it has to wait.
-    fn take(&mut self, Ask { question, to }: Ask, now: Now) -> Option<Ask> {
+    fn take(&mut self, Ask { question, handing, to }: Ask, now: Now) -> Option<Ask> {
         let bounds = self.settings.bounds;
+        let bounds = handing.map_or(bounds, |handing| handing.over(bounds));
         if question.takes_space()
             && let Err(low) = self.watermark.check()
         {
@@ -447,14 +452,17 @@ impl Room {
                 self.wait_for_bulk(applied, Some(to), bytes);
                 None
             }
-            Err(refused) => self.put_off(&refused, asked_again(command), to),
+            Err(refused) => {
+                let held = self.put_off(&refused, asked_again(command), to)?;
+                Some(Ask { handing, ..held })
+            }
         }
     }
 
     /// A question the journal had no room for: it waits, or whoever asked is told.
     fn put_off(&mut self, refused: &Refused, question: Question, to: Asker) -> Option<Ask> {
         if self.line.may_wait(refused) {
-            return Some(Ask { question, to });
+            return Some(Ask { question, handing: None, to });
         }
         give(to, Err(refused.clone().into()));
         None
