@@ -28,6 +28,7 @@ mod direct;
 mod document;
 mod events;
 mod exchange;
+mod express;
 mod front;
 mod house;
 mod json;

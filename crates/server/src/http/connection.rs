@@ -30,6 +30,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderValue, Method, Request, Response, Version, header};
+use bytes::Bytes;
 use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::service::Service;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -41,9 +42,10 @@ use tower::Service as _;
 
 use super::alarm::Alarms;
 use super::correlation::{REQUEST_ID, RequestId};
+use super::express::Left;
 use super::front::Door;
 use super::seldom::Seldom;
-use super::{Limits, direct};
+use super::{Limits, direct, express};
 
 /// How long a connection that was idle for too long may take to end.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -85,22 +87,21 @@ where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let activity = Arc::new(Activity::new());
-    let io = TokioIo::new(Watched { io, has_read: false, activity: Arc::clone(&activity) });
+    let mut io =
+        Watched { io, heard: Bytes::new(), has_read: false, activity: Arc::clone(&activity) };
+    let mut check = activity.at(0) + limits.look_every();
+    match plainly(&mut io, &door, &activity, (limits, &mut check), stop).await {
+        Ok(bytes) => io.heard = bytes,
+        Err(end) => return end,
+    }
     let service = Requests { router, door, peer, activity: Arc::clone(&activity) };
     let builder = builder();
-    let mut connection = pin!(builder.serve_connection_with_upgrades(io, service));
-    let mut check = activity.at(0) + limits.look_every();
+    let connection = builder.serve_connection_with_upgrades(TokioIo::new(io), service);
+    let mut connection = pin!(connection);
     let mut stopping = false;
     let mut leaving = false;
     loop {
-        // Neither of these says anything while requests come and go.
-        let aside = pin!(async move {
-            tokio::select! {
-                biased;
-                () = stop.cancelled(), if !stopping => Aside::Stop,
-                () = sleep_until(check) => Aside::Check,
-            }
-        });
+        let aside = pin!(aside(stop, stopping, check));
         let aside = tokio::select! {
             biased;
             // A client that breaks off is nobody's fault here.
@@ -122,6 +123,50 @@ where
                 Verdict::Idle | Verdict::Stalled => return End::Silent,
             },
         }
+    }
+}
+
+/// Serves a connection as long as it asks for nothing but messages to be stored. Gives the bytes that
+/// are for hyper, or how it ended.
+async fn plainly<I>(
+    io: &mut Watched<I>,
+    door: &Door,
+    activity: &Arc<Activity>,
+    (limits, check): (Limits, &mut Instant),
+    stop: &CancellationToken,
+) -> Result<Bytes, End>
+where
+    I: AsyncRead + AsyncWrite + Unpin,
+{
+    let mut conversation = pin!(express::converse(io, door, activity));
+    loop {
+        let aside = pin!(aside(stop, activity.is_leaving(), *check));
+        let aside = tokio::select! {
+            biased;
+            left = conversation.as_mut() => return match left {
+                Left::Closed => Err(End::Closed),
+                Left::Other(bytes) => Ok(bytes),
+            },
+            aside = Seldom::new(aside) => aside,
+        };
+        match aside {
+            // What is under way is answered, with the word that it was the last.
+            Aside::Stop if activity.silence.is_under_way() => activity.leave(),
+            Aside::Stop => return Err(End::Closed),
+            Aside::Check => match activity.silence.verdict(activity.now(), limits) {
+                Verdict::Wait(until) => *check = activity.at(until),
+                Verdict::Idle | Verdict::Stalled => return Err(End::Silent),
+            },
+        }
+    }
+}
+
+/// Waits for what interrupts a connection. It says nothing while requests come and go.
+async fn aside(stop: &CancellationToken, stopping: bool, check: Instant) -> Aside {
+    tokio::select! {
+        biased;
+        () = stop.cancelled(), if !stopping => Aside::Stop,
+        () = sleep_until(check) => Aside::Check,
     }
 }
 
@@ -148,15 +193,31 @@ fn builder() -> auto::Builder<TokioExecutor> {
 
 /// What a connection is doing, by its own clock.
 #[derive(Debug)]
-struct Activity {
+pub(super) struct Activity {
     begun: Instant,
     silence: Silence,
-    alarms: Alarms,
+    pub(super) alarms: Alarms,
+    /// The answer that is under way is the last.
+    leaving: AtomicBool,
 }
 
 impl Activity {
     fn new() -> Self {
-        Self { begun: Instant::now(), silence: Silence::new(), alarms: Alarms::default() }
+        Self {
+            begun: Instant::now(),
+            silence: Silence::new(),
+            alarms: Alarms::default(),
+            leaving: AtomicBool::new(false),
+        }
+    }
+
+    fn leave(&self) {
+        self.leaving.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the answer that is under way is the last.
+    pub(super) fn is_leaving(&self) -> bool {
+        self.leaving.load(Ordering::Relaxed)
     }
 
     fn now(&self) -> u64 {
@@ -219,9 +280,11 @@ impl Silence {
 
     /// Whether bytes that come now are the first of a head.
     fn is_broken_by_bytes(&self) -> bool {
-        !self.is_h2()
-            && self.under_way.load(Ordering::Relaxed) == 0
-            && self.head.load(Ordering::Relaxed) == NEVER
+        !self.is_h2() && !self.is_under_way() && self.head.load(Ordering::Relaxed) == NEVER
+    }
+
+    fn is_under_way(&self) -> bool {
+        self.under_way.load(Ordering::Relaxed) > 0
     }
 
     fn head_began(&self, now: u64) {
@@ -247,7 +310,7 @@ impl Silence {
         if now.saturating_sub(untaken) >= micros(limits.stall_max) {
             return Verdict::Stalled;
         }
-        if self.under_way.load(Ordering::Relaxed) > 0 {
+        if self.is_under_way() {
             return Verdict::Wait(soon);
         }
         let head = self.head.load(Ordering::Relaxed);
@@ -277,10 +340,10 @@ fn micros(time: Duration) -> u64 {
 
 /// A request that is not answered yet, to the last byte of its answer's body.
 #[derive(Debug)]
-struct UnderWay(Arc<Activity>);
+pub(super) struct UnderWay(Arc<Activity>);
 
 impl UnderWay {
-    fn begin(activity: &Arc<Activity>) -> Self {
+    pub(super) fn begin(activity: &Arc<Activity>) -> Self {
         activity.silence.request_began();
         Self(Arc::clone(activity))
     }
@@ -295,6 +358,8 @@ impl Drop for UnderWay {
 /// A stream that notes when bytes come, and when none can go.
 struct Watched<I> {
     io: I,
+    /// Bytes that were read before and are to be read again.
+    heard: Bytes,
     has_read: bool,
     activity: Arc<Activity>,
 }
@@ -305,6 +370,11 @@ impl<I: AsyncRead + Unpin> AsyncRead for Watched<I> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if !self.heard.is_empty() {
+            let many = self.heard.len().min(buffer.remaining());
+            buffer.put_slice(&self.heard.split_to(many));
+            return Poll::Ready(Ok(()));
+        }
         let before = buffer.filled().len();
         let polled = Pin::new(&mut self.io).poll_read(context, buffer);
         if !self.has_read && buffer.filled().len() > before {
@@ -437,13 +507,13 @@ struct Answering {
 }
 
 impl hyper::body::Body for Answering {
-    type Data = bytes::Bytes;
+    type Data = Bytes;
     type Error = axum::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<bytes::Bytes>, axum::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         Pin::new(&mut self.body).poll_frame(context)
     }
 

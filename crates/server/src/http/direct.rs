@@ -13,7 +13,7 @@ use super::access::StreamsAsker;
 use super::alarm::{Alarm, Alarms, Late};
 use super::front::{Door, Passage, caught};
 use super::json::{body_too_slow, read_body};
-use super::streams::Intake;
+use super::streams::{Intake, Written};
 
 /// The route that is gone past, as the router knows it.
 pub(super) const PRODUCE: &str = "/v1/streams/topics/{topic}/messages";
@@ -23,8 +23,17 @@ pub(super) fn topic_to_produce(method: &Method, uri: &Uri) -> Option<TopicName> 
     if method != Method::POST || uri.query().is_some() {
         return None;
     }
-    let name = uri.path().strip_prefix("/v1/streams/topics/")?.strip_suffix("/messages")?;
-    name.parse().ok()
+    topic_of(uri.path())
+}
+
+/// The topic of the path of such a request.
+pub(super) fn topic_of(path: &str) -> Option<TopicName> {
+    path.strip_prefix("/v1/streams/topics/")?.strip_suffix("/messages")?.parse().ok()
+}
+
+/// The path of such a request.
+pub(super) fn path_of(topic: &TopicName) -> String {
+    PRODUCE.replace("{topic}", topic.as_str())
 }
 
 /// Stores messages.
@@ -34,7 +43,8 @@ pub(super) async fn produce(
     topic: TopicName,
     request: Request<Incoming>,
 ) -> Response {
-    let passage = Passage::begin(door, &request);
+    let path = || request.uri().path().to_owned();
+    let passage = Passage::begin(door, request.method(), path, request.headers());
     let mut alarm = alarms.set(passage.deadline().0);
     let answer = caught(stored(door, &mut alarm, topic, request)).await;
     let (response, took) = passage.end(door, &door.produce.route, answer);
@@ -61,7 +71,7 @@ async fn stored(
         Ok(body) => alarm.before(intake.store(body)).await?,
         Err(problem) => Err(problem),
     };
-    Ok(stored.unwrap_or_else(|problem| problem.into_response()))
+    Ok(stored.map_or_else(|problem| problem.into_response(), Written::into_response))
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderMap, HeaderName, Method, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
@@ -108,7 +108,8 @@ impl Routes {
 pub(super) async fn front(State(door): State<Door>, mut request: Request, next: Next) -> Response {
     let template = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
     let route = door.routes.label(template);
-    let mut passage = Passage::begin(&door, &request);
+    let path = || request.uri().path().to_owned();
+    let mut passage = Passage::begin(&door, request.method(), path, request.headers());
     let span = passage.span();
     passage.span = Some(span.clone());
     request.extensions_mut().insert(passage.deadline());
@@ -139,17 +140,22 @@ pub(super) struct Passage {
 pub(super) type Outcome = Option<Result<Response, Late>>;
 
 impl Passage {
-    pub(super) fn begin<B>(door: &Door, request: &axum::http::Request<B>) -> Self {
-        let (app, headers) = (&door.app, request.headers());
+    pub(super) fn begin(
+        door: &Door,
+        method: &Method,
+        path: impl FnOnce() -> String,
+        headers: &HeaderMap,
+    ) -> Self {
+        let app = &door.app;
         let limits = app.limits();
         note_proxy(app, headers);
         Self {
             begun: Instant::now(),
             id: RequestId::of(headers, &app.ids),
             trace: Trace::of(headers),
-            method: method_label(request.method()),
-            is_head: request.method() == Method::HEAD,
-            path: limits.access_log.then(|| request.uri().path().to_owned()),
+            method: method_label(method),
+            is_head: method == Method::HEAD,
+            path: limits.access_log.then(path),
             limits,
             span: None,
         }
@@ -184,14 +190,29 @@ impl Passage {
             *response.body_mut() = Body::empty();
         }
         response.headers_mut().insert(REQUEST_ID, self.id.header());
-        if let Some(trace) = self.trace {
-            response.headers_mut().insert(TRACERESPONSE, trace.response(app.ids.draw()));
+        if let Some(trace) = self.traceresponse(door) {
+            response.headers_mut().insert(TRACERESPONSE, trace);
         }
-        let took = self.begun.elapsed();
         let patience = response.extensions_mut().remove::<MayWait>();
-        let is_slow = is_slow(took, self.limits.slow, patience);
-        self.say(route, response.status().as_u16(), took, is_slow);
+        let took = self.over(route, response.status().as_u16(), patience);
         (response, took)
+    }
+
+    /// What the request is called.
+    pub(super) fn id(&self) -> &str {
+        self.id.as_str()
+    }
+
+    /// What the answer says of its trace, if it belongs to one.
+    pub(super) fn traceresponse(&self, door: &Door) -> Option<HeaderValue> {
+        self.trace.map(|trace| trace.response(door.app.ids.draw()))
+    }
+
+    /// Says what is to be said of a request that is answered, and how long it took.
+    pub(super) fn over(&self, route: &str, status: u16, patience: Option<MayWait>) -> Duration {
+        let took = self.begun.elapsed();
+        self.say(route, status, took, is_slow(took, self.limits.slow, patience));
+        took
     }
 
     fn say(&self, route: &str, status: u16, took: Duration, is_slow: bool) {

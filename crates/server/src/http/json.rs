@@ -139,6 +139,11 @@ pub(super) fn body_too_slow() -> Problem {
     Problem::new(Code::RequestTooSlow, detail)
 }
 
+/// A body that has more bytes than it may.
+pub(super) fn too_large(max: usize) -> Problem {
+    Problem::new(Code::RequestTooLarge, format!("a body has at most {max} bytes"))
+}
+
 /// Reads a body up to a size.
 pub(super) async fn read_body<B: hyper::body::Body<Data = Bytes>>(
     headers: &HeaderMap,
@@ -148,19 +153,15 @@ pub(super) async fn read_body<B: hyper::body::Body<Data = Bytes>>(
 where
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let too_large = || {
-        let detail = format!("a body has at most {max} bytes");
-        Problem::new(Code::RequestTooLarge, detail)
-    };
     // Whoever says beforehand that it is too much need not send it.
     let announced = headers.get(header::CONTENT_LENGTH);
     let announced = announced.and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
     if announced.is_some_and(|bytes| bytes > u64::try_from(max).unwrap_or(u64::MAX)) {
-        return Err(too_large());
+        return Err(too_large(max));
     }
     match whole(Limited::new(body, max)).await {
         Ok(read) => Ok(read),
-        Err(error) if is_too_large(&*error) => Err(too_large()),
+        Err(error) if is_too_large(&*error) => Err(too_large(max)),
         Err(error) => {
             let detail = format!("the body ended before it was complete: {error}");
             Err(Problem::new(Code::RequestMalformed, detail))

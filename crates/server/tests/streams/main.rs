@@ -24,6 +24,7 @@ mod refusing;
 mod scheduling;
 mod seeing;
 mod seeking;
+mod shortcut;
 mod tailing;
 mod topics;
 mod world;

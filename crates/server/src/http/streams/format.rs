@@ -17,6 +17,9 @@ use crate::http::front::Door;
 use crate::http::json::{Json, decode, read, with_suggestion};
 use crate::http::problem::Problem;
 
+/// The media type of JSON.
+pub(super) const JSON: &str = "application/json";
+
 /// The media type of MessagePack.
 pub(super) const MSGPACK: &str = "application/msgpack";
 

@@ -9,7 +9,7 @@ use handoff_streams::{Produce, Produced, Status, TopicName};
 use handoff_types::Room;
 use tokio::task::spawn_blocking;
 
-use super::format::{Format, packed, written};
+use super::format::{Format, JSON, MSGPACK, written};
 use super::outgoing::{NewMessages, StoredBody, stored_json, stored_msgpack};
 use super::wire::topic_name;
 use super::{in_sight, incoming, path_text};
@@ -49,7 +49,20 @@ pub(in crate::http) async fn produce(
     let topic = topic_name(&path_text(topic)?)?;
     let intake = Intake::new(&door, asker, topic, request.headers())?;
     let body = read(request, intake.bytes_max()).await?;
-    intake.store(body).await
+    intake.store(body).await.map(Written::into_response)
+}
+
+/// What became of messages, as it is sent.
+#[derive(Debug)]
+pub(in crate::http) struct Written {
+    pub(in crate::http) bytes: Vec<u8>,
+    pub(in crate::http) media_type: &'static str,
+}
+
+impl Written {
+    pub(in crate::http) fn into_response(self) -> Response {
+        written(self.bytes, self.media_type)
+    }
 }
 
 /// A request that may store something, once its body is there.
@@ -79,7 +92,7 @@ impl<'a> Intake<'a> {
     }
 
     /// Stores the messages of the body.
-    pub(in crate::http) async fn store(self, body: Bytes) -> Result<Response, Problem> {
+    pub(in crate::http) async fn store(self, body: Bytes) -> Result<Written, Problem> {
         let Self { door, asker, topic, given, wanted } = self;
         let refuse = |error| Problem::of(&door.app, Room::Streams, error);
         let bytes = body.len();
@@ -95,8 +108,8 @@ impl<'a> Intake<'a> {
         let kept = stored.results.iter().filter(is_kept).count();
         door.app.metrics.streams().stored(kept, stored.results.len() - kept, bytes);
         Ok(match wanted {
-            Format::Json => written(stored_json(&stored), "application/json"),
-            Format::MessagePack => packed(stored_msgpack(&stored)),
+            Format::Json => Written { bytes: stored_json(&stored), media_type: JSON },
+            Format::MessagePack => Written { bytes: stored_msgpack(&stored), media_type: MSGPACK },
         })
     }
 }
