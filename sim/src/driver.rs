@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use crate::history::{History, Kind};
+use crate::dice::Dice;
+use crate::history::{History, Keep, Kind};
 use crate::oracle::Violation;
 
 /// Something to simulate. It keeps its own dice, oracle and invariants.
@@ -168,6 +169,27 @@ pub fn drive(
         }
     }
     Ok(history)
+}
+
+/// Drives the worlds of some seeds until one of them breaks as it is expected to: proof that it can.
+///
+/// # Errors
+/// What was found instead.
+pub fn noticed<W: World>(
+    seeds: std::ops::Range<u64>,
+    steps: u64,
+    world: impl Fn(Dice) -> W,
+    expected: impl Fn(&Fault) -> bool,
+) -> Result<(), Vec<Fault>> {
+    let mut found = Vec::new();
+    for seed in seeds {
+        let (mut world, history) = (world(Dice::new(seed)), History::new(Keep::Last));
+        found.extend(drive("twisted", &mut world, seed, steps, history).err().map(|it| it.fault));
+        if found.last().is_some_and(&expected) {
+            return Ok(());
+        }
+    }
+    Err(found)
 }
 
 #[cfg(test)]

@@ -4,32 +4,35 @@
 //! Whoever sends samples knows what was sent and what was answered; destinations know what came. Between
 //! them lines are cut with any suffix of what was on its way lost, confirmations go missing, what was
 //! said once is said again, sinks are down, receivers forget their decoders. The agent is killed, its
-//! machine loses power, it is stopped and started with other shards, destinations and promises.
+//! machine loses power, it is stopped and started with other shards, destinations and promises. Its
+//! directory is copied, and another agent of the same name begins on the copy, or it begins on an older
+//! copy itself.
 //!
 //! At the end of every seed everything is well: then all that is owed arrives, once, nothing stays in the
 //! spool, and the agent takes samples as if nothing had been.
 
 mod centre;
 mod oracle;
+mod site;
 mod trouble;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use handoff_log::disk::{Crash, Disk, Faults, Faulty};
+use handoff_log::disk::Faulty;
 use handoff_relay::codec::Workbench;
 use handoff_relay::session::{Message, Reason};
 use handoff_relay::{Batch, Mode, Outcome, Sample, Shards};
-use handoff_relay_agent::{
-    Address, Answer, ByHand, Call as Connection, Destination, Outside, Settings,
-};
-use handoff_types::{Now, Span, Steady, Wall};
+use handoff_relay_agent::{Address, ByHand, Call as Connection, Destination, Outside, Settings};
+use handoff_types::{Entropy, Now, Span, Steady, Wall};
 
 use self::centre::{Centre, Manner, NOT_NOW};
 pub use self::oracle::Violation;
-use self::oracle::{Oracle, Place, PutId};
+use self::oracle::{Oracle, Place, PutId, SiteId};
+use self::site::Site;
 use crate::dice::Dice;
 use crate::driver::{Ending, Fault, World, ensure};
 use crate::history::{History, Kind};
@@ -42,14 +45,11 @@ pub trait Twist: fmt::Debug + 'static {
     const DROPS: bool = false;
     /// A receiver that forgets its marks cannot tell what is next.
     const FORGETS: bool = false;
+    /// A disk says that it has synced, and has nothing when the power fails.
+    const LIES: bool = false;
 
     /// What the agent is told to do, and the oracle is not told.
     fn settings(_: &mut Settings) {}
-
-    /// The disk of the agent.
-    fn disk(disk: Arc<dyn Disk>) -> Arc<dyn Disk> {
-        disk
-    }
 
     /// What a sink says is its mark.
     fn mark(mark: Option<u32>) -> Option<u32> {
@@ -64,6 +64,11 @@ pub trait Twist: fmt::Debug + 'static {
     /// Why a sink that is down takes nothing.
     fn reason() -> Reason {
         NOT_NOW
+    }
+
+    /// What falls when an agent throws dice, for so many times in its life.
+    fn roll(_: u64, entropy: Entropy) -> Entropy {
+        entropy
     }
 
     /// What becomes of a message on its way to a destination.
@@ -90,9 +95,11 @@ struct Plan {
     promise: Mode,
 }
 
-/// A connection of the agent.
+/// A connection of an agent.
 #[derive(Debug)]
 struct Line {
+    site: SiteId,
+    place: Place,
     call: Connection,
     up: bool,
     /// What is on its way to the destination, and back.
@@ -100,20 +107,19 @@ struct Line {
     back: VecDeque<Message>,
 }
 
-/// The agent and its world.
+/// The agents and their world.
 pub struct Relayed<T> {
     dice: Dice,
     clock: Arc<Mutex<Now>>,
     chance: Arc<Mutex<Dice>>,
-    disk: Crash,
-    faults: Faults,
     spool_bytes: u64,
     rules: Rules,
-    plan: Plan,
-    agent: Option<ByHand>,
+    /// The one that something is done to.
+    here: Site,
+    /// Those that run on copies of its directory.
+    others: Vec<Site>,
     centres: Vec<Centre>,
     lines: BTreeMap<u64, Line>,
-    answers: Vec<(PutId, Answer)>,
     oracle: Oracle,
     samples: u64,
     lives: u64,
@@ -148,10 +154,12 @@ enum Act {
     Mend,
     Crash,
     Restart,
+    Copy,
+    Restore,
 }
 
 /// Everything that can be done, and how often at most.
-const ACTS: [(Act, u64); 14] = [
+const ACTS: [(Act, u64); 16] = [
     (Act::Put, 150),
     (Act::Turn, 250),
     (Act::Work, 200),
@@ -166,6 +174,8 @@ const ACTS: [(Act, u64); 14] = [
     (Act::Mend, 20),
     (Act::Crash, 8),
     (Act::Restart, 8),
+    (Act::Copy, 5),
+    (Act::Restore, 4),
 ];
 
 /// Never so long is a spool asked for in vain when all is well.
@@ -173,7 +183,7 @@ const DRAIN_ROUNDS: u32 = 3_000;
 
 impl<T> fmt::Debug for Relayed<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Relayed").field("plan", &self.plan).finish_non_exhaustive()
+        f.debug_struct("Relayed").field("plan", &self.here.plan).finish_non_exhaustive()
     }
 }
 
@@ -190,8 +200,6 @@ impl<T: Twist> Relayed<T> {
     #[expect(clippy::expect_used, reason = "a simulator without memory has nothing to say")]
     pub fn new(mut dice: Dice) -> Self {
         let now = Now { wall: Wall(1_700_000_000_000_000), steady: Steady(1_000_000) };
-        let disk = Crash::new();
-        let (_, faults) = Faulty::new(Arc::new(disk.clone()));
         let centre = |place| Centre::new(place, Workbench::new().expect("a compressor"));
         let chance = Arc::new(Mutex::new(dice.fork()));
         let rules = Rules::of(&mut dice);
@@ -201,15 +209,12 @@ impl<T: Twist> Relayed<T> {
             dice,
             clock: Arc::new(Mutex::new(now)),
             chance,
-            disk,
-            faults,
             spool_bytes,
             rules,
-            plan,
-            agent: None,
+            here: Site::new(plan),
+            others: Vec::new(),
             centres: (0..PLACES).map(centre).collect(),
             lines: BTreeMap::new(),
-            answers: Vec::new(),
             oracle: Oracle::default(),
             samples: 1,
             lives: 0,
@@ -228,7 +233,7 @@ impl<T: Twist> Relayed<T> {
             ..
         } = &self.rules;
         let mut settings = Settings { name: "edge".to_owned(), ..Settings::default() };
-        settings.promise = self.plan.promise;
+        settings.promise = self.here.plan.promise;
         settings.rules.segment_samples = *segment_samples;
         settings.rules.exchange.bytes_max = *exchange_bytes;
         settings.rules.exchange.window = *window;
@@ -237,7 +242,7 @@ impl<T: Twist> Relayed<T> {
         settings.rules.key_frame_bytes = *key_frame_bytes;
         settings.rules.linger = Span::from_millis(400);
         settings.rules.promise_max = Span::from_secs(6);
-        if let Some(shards) = Shards::from_power(self.plan.shards) {
+        if let Some(shards) = Shards::from_power(self.here.plan.shards) {
             settings.rules.shards = shards;
         }
         settings.spool.bytes_max = self.spool_bytes;
@@ -250,7 +255,7 @@ impl<T: Twist> Relayed<T> {
             token: String::new(),
             ca_file: None,
         };
-        settings.destinations = self.plan.to.iter().map(destination).collect();
+        settings.destinations = self.here.plan.to.iter().map(destination).collect();
         T::settings(&mut settings);
         settings
     }
@@ -258,18 +263,19 @@ impl<T: Twist> Relayed<T> {
     /// Starts the agent on the disk as it is.
     fn begin(&mut self, history: &mut History) -> Result<(), Fault> {
         self.lives += 1;
-        self.lines.clear();
-        let below = T::disk(Arc::new(self.disk.clone()));
-        let (disk, faults) = Faulty::new(below);
-        self.faults = faults;
+        self.here.life = self.lives;
+        let (disk, faults) = Faulty::new(Arc::new(self.here.disk.clone()));
+        self.here.faults = faults;
         let (clock, chance) = (Arc::clone(&self.clock), Arc::clone(&self.chance));
-        let outside = Outside::new(move || *locked(&clock), move || locked(&chance).entropy());
+        let rolled = AtomicU64::new(0);
+        let roll = move || T::roll(rolled.fetch_add(1, Relaxed), locked(&chance).entropy());
+        let outside = Outside::new(move || *locked(&clock), roll);
         let agent = ByHand::open(self.settings(), Arc::new(disk), outside);
         let agent =
             agent.map_err(|error| Fault::Invariant(format!("it does not start: {error}")))?;
-        let Plan { shards, to, promise } = &self.plan;
-        history.tell(format_args!("begins with 2^{shards} shards to {to:?}, {promise:?}"));
-        self.agent = Some(agent);
+        let Site { plan: Plan { shards, to, promise }, id, .. } = &self.here;
+        history.tell(format_args!("{id} begins with 2^{shards} shards to {to:?}, {promise:?}"));
+        self.here.agent = Some(agent);
         Ok(())
     }
 
@@ -285,7 +291,8 @@ impl<T: Twist> Relayed<T> {
 
     fn put(&mut self, history: &mut History) -> Option<PutId> {
         let (now, dice) = (self.now(), &mut self.dice);
-        let agent = self.agent.as_mut()?;
+        let Site { agent, answers, plan, id: site, .. } = &mut self.here;
+        let agent = agent.as_mut()?;
         let series = 1 + dice.below(12);
         let time = now.wall.0 / 1_000;
         let mut batch = Batch::default();
@@ -299,16 +306,16 @@ impl<T: Twist> Relayed<T> {
         }
         self.samples += series;
         let ids = first..first + series;
-        history.tell(format_args!("put {ids:?}"));
+        history.tell(format_args!("put {ids:?} to {site}"));
         history.count(Kind::Sent, "put");
-        let id = self.oracle.put(ids, time, self.plan.promise, self.plan.to.clone());
-        self.answers.push((id, agent.send(batch)));
+        let id = self.oracle.put(*site, ids, time, plan.promise, plan.to.clone());
+        answers.push((id, agent.send(batch)));
         Some(id)
     }
 
     /// Hears what was answered.
     fn listen(&mut self, history: &mut History) -> Result<(), Fault> {
-        let mut answers = std::mem::take(&mut self.answers);
+        let mut answers = std::mem::take(&mut self.here.answers);
         let mut heard = Ok(());
         answers.retain_mut(|(id, answer)| {
             let Some(said) = answer.look() else { return true };
@@ -330,16 +337,20 @@ impl<T: Twist> Relayed<T> {
             }
             false
         });
-        self.answers = answers;
+        self.here.answers = answers;
         Ok(heard?)
     }
 
     fn turn(&mut self, history: &mut History) -> Result<(), Fault> {
-        if let Some(agent) = &mut self.agent {
+        let Site { agent, id: site, life, plan, .. } = &mut self.here;
+        if let Some(agent) = agent {
             agent.turn();
             for call in agent.calls() {
-                let (line, there, back) = (call.line, VecDeque::new(), VecDeque::new());
-                self.lines.insert(line, Line { call, up: false, there, back });
+                // Every agent counts its own, from one on, in every life.
+                let line = *life << 32 | call.line;
+                let Some(place) = plan.to.get(call.to).copied() else { continue };
+                let (there, back) = (VecDeque::new(), VecDeque::new());
+                self.lines.insert(line, Line { site: *site, place, call, up: false, there, back });
             }
             let bound = self.rules.exchange_bytes + (64 << 10);
             let bytes = agent.memory_bytes();
@@ -351,17 +362,19 @@ impl<T: Twist> Relayed<T> {
 
     /// Something happens on a line.
     fn carry(&mut self, id: u64, history: &mut History) -> Result<(), Fault> {
+        let Some(site) = self.lines.get(&id).map(|line| line.site) else { return Ok(()) };
+        self.turn_to(site);
         let Some(line) = self.lines.get_mut(&id) else { return Ok(()) };
-        let Some(agent) = &mut self.agent else { return Ok(()) };
-        let Some(place) = self.plan.to.get(line.call.to).copied() else { return Ok(()) };
+        let Some(agent) = &mut self.here.agent else { return Ok(()) };
+        let (place, own) = (line.place, line.call.line);
         let Some(centre) = self.centres.get_mut(place) else { return Ok(()) };
         if !line.up {
             if centre.manner == Manner::Gone {
-                agent.down(id);
+                agent.down(own);
                 self.lines.remove(&id);
             } else {
                 line.up = true;
-                agent.up(id);
+                agent.up(own);
             }
             return Ok(());
         }
@@ -377,7 +390,7 @@ impl<T: Twist> Relayed<T> {
                 None => {
                     history.tell(format_args!("{id}: d{place} hangs up"));
                     history.count(Kind::Injected, "a destination hangs up");
-                    agent.down(id);
+                    agent.down(own);
                     self.lines.remove(&id);
                     return Ok(());
                 }
@@ -390,7 +403,7 @@ impl<T: Twist> Relayed<T> {
             let kind = word(&message);
             history.tell(format_args!("{id} from d{place}: {kind} {}", detail(&message)));
             history.count(Kind::Performed, kind);
-            agent.hear(id, message);
+            agent.hear(own, message);
         }
         Ok(())
     }
@@ -419,20 +432,36 @@ impl<T: Twist> Relayed<T> {
         history.count(Kind::Injected, "a line is cut");
         let keep = |count: u64| usize::try_from(count).unwrap_or(0);
         line.there.truncate(keep(there));
+        let (site, own) = (line.site, line.call.line);
         let mut last = std::mem::take(&mut line.back);
         last.truncate(keep(back));
         while self.lines.get(&id).is_some_and(|line| !line.there.is_empty()) {
             self.carry(id, history)?;
         }
+        self.turn_to(site);
         if self.lines.remove(&id).is_some()
-            && let Some(agent) = &mut self.agent
+            && let Some(agent) = &mut self.here.agent
         {
             for message in last {
-                agent.hear(id, message);
+                agent.hear(own, message);
             }
-            agent.down(id);
+            agent.down(own);
         }
         Ok(())
+    }
+
+    /// Something is done to this one from now on.
+    fn turn_to(&mut self, site: SiteId) {
+        let other = self.others.iter_mut().find(|other| other.id == site);
+        if let Some(other) = other {
+            std::mem::swap(&mut self.here, other);
+        }
+    }
+
+    /// All agents there are.
+    fn sites(&self) -> Vec<SiteId> {
+        let others = self.others.iter().map(|other| other.id);
+        others.chain([self.here.id]).collect()
     }
 
     fn any_line(&mut self) -> Option<u64> {
@@ -442,10 +471,13 @@ impl<T: Twist> Relayed<T> {
 
     /// Everything that can happen at once when all is well.
     fn round(&mut self, history: &mut History) -> Result<(), Fault> {
-        self.turn(history)?;
         let mut moved = false;
-        while self.agent.as_mut().is_some_and(ByHand::work) {
-            moved = true;
+        for site in self.sites() {
+            self.turn_to(site);
+            self.turn(history)?;
+            while self.here.agent.as_mut().is_some_and(ByHand::work) {
+                moved = true;
+            }
         }
         let lines: Vec<u64> = self.lines.keys().copied().collect();
         for line in lines {
@@ -458,22 +490,26 @@ impl<T: Twist> Relayed<T> {
                 moved = true;
             }
         }
-        self.listen(history)?;
-        let pause = self.agent.as_ref().map_or(Span::ZERO, ByHand::pause);
-        self.pass(if moved { Span::from_millis(1) } else { pause.min(Span::from_millis(500)) });
+        let mut pause = Span::from_millis(500);
+        for site in self.sites() {
+            self.turn_to(site);
+            self.listen(history)?;
+            pause = pause.min(self.here.agent.as_ref().map_or(Span::ZERO, ByHand::pause));
+        }
+        self.pass(if moved { Span::from_millis(1) } else { pause });
         Ok(())
     }
 
     /// Lets everything be well until nothing is owed and nothing is in the spool.
     fn drain(&mut self, history: &mut History) -> Result<(), Fault> {
-        self.faults.clear();
         self.centres.iter_mut().for_each(|centre| centre.manner = Manner::Takes);
         let mut left = Vec::new();
         for round in 0..DRAIN_ROUNDS {
             self.round(history)?;
             if round % 8 == 0 && self.oracle.owed().is_none() {
-                left = self.disk.list("spool").unwrap_or_default();
-                let idle = self.agent.as_ref().is_none_or(|agent| agent.memory_bytes() == 0);
+                let all = || self.others.iter().chain([&self.here]);
+                left = all().flat_map(Site::spool).collect();
+                let idle = all().all(Site::is_idle);
                 if left.is_empty() && idle && self.centres.iter().all(Centre::is_idle) {
                     return Ok(());
                 }
@@ -489,7 +525,11 @@ impl<T: Twist> Relayed<T> {
 
 impl<T: Twist> World for Relayed<T> {
     fn step(&mut self, history: &mut History) -> Result<(), Fault> {
-        if self.agent.is_none() {
+        let sites = self.sites();
+        if let Some(site) = self.dice.pick(&sites).copied() {
+            self.turn_to(site);
+        }
+        if self.here.agent.is_none() {
             return self.begin(history);
         }
         let all: u64 = self.rules.temper.iter().sum();
@@ -506,7 +546,7 @@ impl<T: Twist> World for Relayed<T> {
             }
             Act::Turn => self.turn(history),
             Act::Work => {
-                if let Some(agent) = &mut self.agent {
+                if let Some(agent) = &mut self.here.agent {
                     agent.work();
                 }
                 Ok(())
@@ -545,35 +585,43 @@ impl<T: Twist> World for Relayed<T> {
                 Ok(())
             }
             Act::Mend => {
-                self.faults.clear();
+                self.here.faults.clear();
                 Ok(())
             }
             Act::Crash => self.crash(history),
             Act::Restart => {
-                self.faults.clear();
-                let plan =
-                    if self.dice.one_in(2) { self.plan.clone() } else { Plan::of(&mut self.dice) };
+                self.here.faults.clear();
+                let same = self.dice.one_in(2);
+                let plan = if same { self.here.plan.clone() } else { Plan::of(&mut self.dice) };
                 self.restart(plan, history)
             }
+            Act::Copy => self.copy(history),
+            Act::Restore => self.restore(history),
         }
     }
 
     fn finish(&mut self, ending: Ending, history: &mut History) -> Result<(), Fault> {
-        self.faults.clear();
-        if ending == Ending::Crashed {
-            self.crash(history)?;
-        }
-        let everybody = Plan { to: (0..PLACES).collect(), ..self.plan.clone() };
-        self.restart(everybody, history)?;
-        self.drain(history)?;
-        let before = self.oracle.arrivals();
-        let put = self.put(history);
-        self.listen(history)?;
-        if let Some(refused) = put.and_then(|put| self.oracle.refusal(put)) {
-            return Err(Violation::Unwilling(refused).into());
+        for site in self.sites() {
+            self.turn_to(site);
+            self.here.faults.clear();
+            if ending == Ending::Crashed {
+                self.crash(history)?;
+            }
+            let everybody = Plan { to: (0..PLACES).collect(), ..self.here.plan.clone() };
+            self.restart(everybody, history)?;
         }
         self.drain(history)?;
-        ensure(self.oracle.arrivals() > before, || "nothing new arrived".to_owned())?;
+        for site in self.sites() {
+            self.turn_to(site);
+            let before = self.oracle.arrivals();
+            let put = self.put(history);
+            self.listen(history)?;
+            if let Some(refused) = put.and_then(|put| self.oracle.refusal(put)) {
+                return Err(Violation::Unwilling(refused).into());
+            }
+            self.drain(history)?;
+            ensure(self.oracle.arrivals() > before, || "nothing new arrived".to_owned())?;
+        }
         history.tell(format_args!("{} arrived in {} lives", self.oracle.arrivals(), self.lives));
         Ok(())
     }

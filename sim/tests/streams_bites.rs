@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use handoff_log::journal::{Entry, Journal, Permit, Ticket};
 use handoff_sim::dice::Dice;
-use handoff_sim::driver::{Fault, World, drive};
+use handoff_sim::driver::{Fault, World, drive, noticed};
 use handoff_sim::history::{History, Keep};
 use handoff_sim::streams::brokers::{Brokered, Honest, Meddle};
 use handoff_sim::streams::{Parts, Sound, Streamed, Streaming, Violation};
@@ -44,14 +44,9 @@ fn fault(world: &mut dyn World, seed: u64) -> Option<Fault> {
 /// The first broken promise that is the one expected.
 #[track_caller]
 fn notices<P: Parts>(expected: impl Fn(&Fault) -> bool) {
-    let mut found = Vec::new();
-    for seed in SEEDS {
-        found.extend(fault(&mut Streamed::<P>::new(Dice::new(seed)), seed));
-        if found.last().is_some_and(&expected) {
-            return;
-        }
+    if let Err(found) = noticed(SEEDS, STEPS, Streamed::<P>::new, expected) {
+        panic!("the world did not notice: {found:#?}");
     }
-    panic!("the world did not notice: {found:#?}");
 }
 
 #[track_caller]

@@ -7,11 +7,13 @@ mod agent;
 mod centre;
 mod chase;
 mod hunt;
+mod ledger;
 mod reception;
 pub mod samples;
 
 pub use agent::{Agent, Den};
 pub use centre::{Centre, Manner};
 pub use chase::Chase;
-pub use hunt::{Hunt, Outcomes, wait};
+pub use hunt::Hunt;
+pub use ledger::{Outcomes, Trouble, wait};
 pub use reception::{Reception, samples_of};

@@ -65,11 +65,11 @@ pub(super) fn scrapes(shapes: &[Shape], series: usize, scrapes: usize) -> Vec<Ba
     all
 }
 
-/// A sample of each of so many series from a number on.
-pub(super) fn some(from: usize, count: usize) -> Batch {
+/// A sample of each of so many series from a number on, at some scrape.
+pub(super) fn some(step: i64, from: usize, count: usize) -> Batch {
     let mut batch = Batch::default();
     for at in from..from + count {
-        push(&mut batch, at, Sample::new(BEGIN, 1.0));
+        push(&mut batch, at, Sample::new(BEGIN + step * STEP, 1.0));
     }
     batch
 }

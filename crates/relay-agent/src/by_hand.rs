@@ -88,7 +88,7 @@ impl ByHand {
         let unreadable = |fault: RefillError| AgentError::Spool { path: "spool".into(), fault };
         let spool = Spool::open(disk, "spool", "quarantine", settings.spool);
         let spool = spool.map_err(|fault| unreadable(fault.into()))?;
-        let opening = shelf::open(&spool, settings.refill, &settings.rules).map_err(unreadable)?;
+        let opening = shelf::open(&spool, settings.refill).map_err(unreadable)?;
         let names = settings.destinations.iter().map(|one| one.name.as_str());
         let metrics = Arc::new(Metrics::new(names));
         metrics.give_up(crate::metrics::GIVEN_UP_DAMAGED, opening.damaged);
@@ -110,7 +110,6 @@ impl ByHand {
             outside: outside.clone(),
             metrics: Arc::clone(&metrics),
             shelf,
-            resumed: opening.resumed,
             sealed: opening.sealed,
             bench: Workbench::new().map_err(memory)?,
         });

@@ -42,7 +42,7 @@ use crate::clock::Outside;
 use crate::line::{Heard, LineId};
 use crate::metrics::Metrics;
 use crate::settings::Settings;
-use crate::shelf::{Done, Order, Resumed, Sealed, Shelf};
+use crate::shelf::{Done, Order, Sealed, Shelf};
 
 /// News that wait. Whoever sends samples waits for a place here before anything else is done for it.
 pub(crate) const MAILBOX: usize = 512;
@@ -89,7 +89,6 @@ pub(crate) struct Parts {
     pub(crate) outside: Outside,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) shelf: Shelf,
-    pub(crate) resumed: Option<Resumed>,
     pub(crate) sealed: Vec<Sealed>,
     pub(crate) bench: Workbench,
 }
@@ -130,26 +129,12 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    /// Goes on with the block that was found, or begins a new one.
+    /// Begins with a new block, beside what was found.
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { settings, agent, dial, outside, metrics, shelf, resumed, sealed, bench } =
-            parts;
+        let Parts { settings, agent, dial, outside, metrics, shelf, sealed, bench } = parts;
         let now = outside.now();
         let rules = settings.rules;
-        let present = resumed.and_then(|found| {
-            let Resumed { file, block, acks, decoders } = found;
-            let present = DeliveryManager::resumed(rules.clone(), block, now, &acks, decoders);
-            present.map(|present| (file, present))
-        });
-        let mut filed = BTreeMap::new();
-        let keeper = match present {
-            Some((file, present)) => {
-                info!(block = %present.block(), "goes on with the block that it stopped with");
-                filed.insert(present.block(), Filed::resumed(file));
-                DeliveryManagerKeeper::resumed(rules.clone(), present)
-            }
-            None => DeliveryManagerKeeper::new(rules.clone(), now, outside.roll()),
-        };
+        let keeper = DeliveryManagerKeeper::new(rules.clone(), now, outside.roll());
         let tokens = settings.destinations.iter().map(|one| one.token.clone());
         let roads = rules.destinations.iter().zip(tokens).map(|(name, token)| {
             Road::new(name.clone(), token, settings.backoff, Arc::clone(&metrics))
@@ -176,7 +161,7 @@ impl Core {
             links: Vec::new(),
             backlog,
             shelf,
-            filed,
+            filed: BTreeMap::new(),
             sealing: Vec::new(),
             writing: BTreeSet::new(),
             spool_again: now.steady,

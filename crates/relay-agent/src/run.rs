@@ -186,7 +186,7 @@ pub async fn run(mut settings: Settings, hooks: Hooks) -> Result<(), AgentError>
     let opened = spawn_blocking(move || open(&begun)).await.map_err(|_| AgentError::Gone)??;
     let (tools, opening, _lock) = opened;
     metrics.give_up(crate::metrics::GIVEN_UP_DAMAGED, opening.damaged);
-    info!(files = opening.sealed.len(), resumed = opening.resumed.is_some(), "the spool was read");
+    info!(files = opening.sealed.len(), "the spool was read");
     let thread = |fault| AgentError::System { what: "thread", fault };
     let shelf = Shelf::start(tools, opening.files, events.clone()).map_err(thread)?;
     let bench = Workbench::new().map_err(|fault| AgentError::System { what: "memory", fault })?;
@@ -198,7 +198,6 @@ pub async fn run(mut settings: Settings, hooks: Hooks) -> Result<(), AgentError>
         outside,
         metrics: Arc::clone(&metrics),
         shelf,
-        resumed: opening.resumed,
         sealed: opening.sealed,
         bench,
     });
@@ -284,7 +283,7 @@ fn open(settings: &Settings) -> Result<(Tools, shelf::Opening, Lock), AgentError
     let disk: Arc<dyn Disk> = Arc::new(disk);
     let spool = Spool::open(disk, "spool", "quarantine", settings.spool);
     let spool = spool.map_err(|fault| unreadable(fault.into()))?;
-    let opening = shelf::open(&spool, settings.refill, &settings.rules).map_err(unreadable)?;
+    let opening = shelf::open(&spool, settings.refill).map_err(unreadable)?;
     let tools = Tools {
         spool,
         limits: settings.refill,

@@ -8,7 +8,7 @@
 mod opening;
 mod orders;
 
-pub(crate) use opening::{Opening, Resumed, open};
+pub(crate) use opening::{Opening, open};
 pub(crate) use orders::{Done, FileId, Order, Sealed};
 
 use std::collections::BTreeMap;
@@ -109,13 +109,6 @@ impl Keeper {
             Order::Append { file, acks, spooling } => {
                 let appended = self.append(file, acks, &spooling.frames);
                 Done::Appended { file, spooling, appended }
-            }
-            Order::Farewell { file, frames } => {
-                let appended = match self.files.get_mut(&file) {
-                    Some(refill) => refill.append(&frames),
-                    None => Ok(()),
-                };
-                Done::Wrote { file, acks: None, wrote: appended }
             }
             Order::Seal { file, acks } => Done::Sealed { file, sealed: self.seal(file, &acks) },
             Order::Statuses { file, acks } => {

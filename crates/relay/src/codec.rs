@@ -25,6 +25,7 @@ mod opaque;
 mod runs;
 mod samples;
 mod track;
+mod tracks;
 mod trailing;
 mod values;
 mod workbench;

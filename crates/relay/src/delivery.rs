@@ -22,7 +22,7 @@ use thiserror::Error;
 
 use crate::ack::{AckStatus, DestinationId};
 use crate::batch::Batch;
-use crate::codec::{AddError, Decoder, Encoder, Trailing, Workbench};
+use crate::codec::{AddError, Encoder, Trailing, Workbench};
 use crate::exchange::{Exchange, Got, Left};
 use crate::key::{BlockId, SegmentKey, ShardId};
 use crate::promise::{Mode, Outcome, Promises, Settled, Ticket};
@@ -51,8 +51,6 @@ struct ShardLane {
     /// When the oldest sample that waits for its segment came, and whether somebody waits for it.
     since: Option<Steady>,
     awaited: bool,
-    /// The first segment of this process: those before it are of one that stopped.
-    first: u32,
     file: spooling::InFile,
 }
 
@@ -96,55 +94,15 @@ impl DeliveryManager {
             trailing: Trailing::new(block, shard),
             since: None,
             awaited: false,
-            first: 0,
             file: spooling::InFile::default(),
         };
         let lanes = rules.shards.ids().map(lane).collect();
         let acks = AckStatus::new(rules.destinations.iter().cloned(), rules.shards);
-        Self::with(parted, rules, block, now, lanes, acks)
-    }
-
-    /// A block that goes on where its agent stopped: what its refill file knows, and for each shard
-    /// the decoder of the last snapshot. None if there is not one for each.
-    #[must_use]
-    pub fn resumed(
-        rules: DeliveryRules,
-        block: BlockId,
-        now: Now,
-        acks: &AckStatus,
-        decoders: Vec<Decoder>,
-    ) -> Option<Self> {
-        let mut lanes = Vec::new();
-        for (shard, decoder) in rules.shards.ids().zip(decoders) {
-            let encoder = Encoder::resumed(shard, decoder)?;
-            let mut trailing = Trailing::new(block, shard);
-            trailing.catch_up(&encoder);
-            let file = spooling::InFile::resumed(encoder.next_segment(), now.steady);
-            let first = encoder.next_segment();
-            lanes.push(ShardLane { encoder, trailing, since: None, awaited: false, first, file });
-        }
-        let complete = lanes.len() == usize::from(rules.shards.count());
-        complete.then(|| Self::with(0, rules, block, now, lanes, acks.clone()))
-    }
-
-    fn with(
-        parted: u64,
-        rules: DeliveryRules,
-        block: BlockId,
-        begun: Now,
-        lanes: Vec<ShardLane>,
-        acks: AckStatus,
-    ) -> Self {
-        let first = |shard| {
-            let lane: Option<&ShardLane> = lanes.get(usize::from(shard));
-            lane.map_or(0, |lane| lane.encoder.next_segment())
-        };
-        let (limits, shards) = (rules.exchange, rules.shards);
-        let exchange = Exchange::without(parted, limits, acks.names().len(), shards, first);
+        let exchange = Exchange::without(parted, rules.exchange, acks.names().len(), rules.shards);
         Self {
             rules,
             block,
-            begun,
+            begun: now,
             exchange,
             lanes,
             promises: Promises::default(),
@@ -369,22 +327,11 @@ impl DeliveryManager {
         }
     }
 
-    /// A destination has more of a shard than was encoded: the numbers are used up there, and
-    /// nothing more of the block may be sent to it live. Everything goes to the file, and from there
-    /// to that destination under another name. What was given before this process went on with the
-    /// block is there.
-    pub fn ahead(
-        &mut self,
-        key: SegmentKey,
-        destination: DestinationId,
-        now: Steady,
-        bench: &mut Workbench,
-    ) {
+    /// A destination has more of a shard than was encoded: somebody else gave numbers of this block,
+    /// and nothing more of it may be sent to that one live. Everything goes to the file, and from there
+    /// to that destination under another name.
+    pub fn ahead(&mut self, destination: DestinationId) {
         self.ahead = true;
-        let first = self.lanes.get(usize::from(key.shard)).map_or(0, |lane| lane.first);
-        if let Some(segment) = first.checked_sub(1) {
-            self.ack(SegmentKey { segment, ..key }, destination, now, bench);
-        }
         self.exchange.reject_all();
         let Ok(destination) = u32::try_from(destination) else { return };
         let ahead = Rejected::ahead(destination);

@@ -98,15 +98,10 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// An empty one. Each shard begins with the segment that `first` names.
+    /// An empty one, before the first segment of each shard.
     #[must_use]
-    pub fn new(
-        limits: ExchangeLimits,
-        destinations: usize,
-        shards: Shards,
-        first: impl Fn(ShardId) -> u32,
-    ) -> Self {
-        Self::without(0, limits, destinations, shards, first)
+    pub fn new(limits: ExchangeLimits, destinations: usize, shards: Shards) -> Self {
+        Self::without(0, limits, destinations, shards)
     }
 
     /// The same for a time when these destinations, a bit for each, are gone.
@@ -116,10 +111,9 @@ impl Exchange {
         limits: ExchangeLimits,
         destinations: usize,
         shards: Shards,
-        first: impl Fn(ShardId) -> u32,
     ) -> Self {
-        let lane = |shard| Lane {
-            first: first(shard),
+        let lane = |_| Lane {
+            first: 0,
             held: VecDeque::new(),
             doubts: vec![None; destinations],
             left: parted != 0,

@@ -45,12 +45,6 @@ impl DeliveryManagerKeeper {
         Self { rules, present, leaving: None, stopping: None, parted: 0 }
     }
 
-    /// Begins with a block that goes on where it stopped.
-    #[must_use]
-    pub const fn resumed(rules: DeliveryRules, present: DeliveryManager) -> Self {
-        Self { rules, present, leaving: None, stopping: None, parted: 0 }
-    }
-
     /// A destination is gone. Blocks that begin from now on do not wait for it.
     pub fn part(&mut self, destination: DestinationId) {
         self.parted |= bit(destination);

@@ -253,7 +253,7 @@ impl Receiver {
     }
 
     /// A sink does not take this segment: the answer to send. Nothing of the shard is taken until it
-    /// comes again, behind a key frame.
+    /// comes again, behind a key frame. What was handed over before it is still to be stored.
     pub fn refused(
         &mut self,
         key: SegmentKey,
@@ -263,8 +263,9 @@ impl Receiver {
     ) -> Option<Message> {
         let incoming = self.incoming.get_mut(usize::from(key.shard))?;
         incoming.pending.iter().find(|pending| **pending == key.segment)?;
-        // Those behind it were decoded and are not stored either: they come again.
-        incoming.pending.clear();
+        // Those behind it were decoded and are not stored either: they come again. Those before it do
+        // not: the agent goes on from here.
+        incoming.pending.retain(|pending| *pending < key.segment);
         incoming.deaf = true;
         incoming.decoder = None;
         Some(Message::Reject { key, reason, retry_after, words })

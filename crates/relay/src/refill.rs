@@ -4,7 +4,7 @@
 //!
 //! * A frame counts once it is synced; what is written at once is synced once.
 //! * After a failed write or sync nobody knows what the file holds behind what was synced before. It
-//!   takes nothing more until that is cut off ([`Refill::mend`]), and is never continued.
+//!   takes nothing more until that is cut off ([`Refill::mend`]).
 //! * A torn end, an end of zeros and damage in the middle are three things. The first two are cut,
 //!   with a copy kept of whatever is not zero; the third is reported, and what lies behind it is
 //!   read from the next snapshot on.
@@ -19,7 +19,7 @@ mod source;
 mod spool;
 
 pub use frame::{FILE_HEAD_BYTES, FRAME_CRC_BYTES, FRAME_HEAD_BYTES, Frame, Layout, Rejected};
-pub use ledger::{Entry, Ledger, NotContinuable, Stored};
+pub use ledger::{Entry, Ledger, Stored};
 pub use scan::{Damage, Found, Tail, scan};
 pub use source::Source;
 pub use spool::{Spool, SpoolFile, SpoolLimits};
@@ -107,7 +107,6 @@ pub struct Refill {
     /// None until the first frame is written: a healthy path makes no file.
     file: Option<Arc<dyn File>>,
     end: u64,
-    damaged: bool,
     poisoned: bool,
     buffer: Vec<u8>,
 }
@@ -129,7 +128,6 @@ impl Refill {
             ledger: Ledger::new(Layout::CURRENT, block, acks),
             file: None,
             end: 0,
-            damaged: false,
             poisoned: false,
             buffer: Vec::new(),
         }
@@ -178,7 +176,6 @@ impl Refill {
             ledger,
             file: Some(file),
             end: found.end,
-            damaged: !troubles.damage.is_empty(),
             poisoned: false,
             buffer: Vec::new(),
         };
@@ -207,21 +204,6 @@ impl Refill {
     #[must_use]
     pub const fn exists(&self) -> bool {
         self.file.is_some()
-    }
-
-    /// Whether encoders may go on with its block where it stopped; see [`Ledger::continuable`].
-    ///
-    /// # Errors
-    /// See [`NotContinuable`].
-    pub fn continuable(
-        &self,
-        wanted: &[crate::Name],
-        shards: crate::Shards,
-    ) -> Result<(), NotContinuable> {
-        if self.damaged || self.poisoned {
-            return Err(NotContinuable::Damaged);
-        }
-        self.ledger.continuable(wanted, shards)
     }
 
     /// Appends frames and makes them durable, all of them or none as far as anybody can tell.
@@ -287,7 +269,6 @@ impl Refill {
             self.file = Some(file);
         }
         self.poisoned = false;
-        self.damaged = true;
         Ok(())
     }
 

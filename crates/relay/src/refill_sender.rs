@@ -57,7 +57,8 @@ impl RefillSender {
         let id = acks.destination(destination)?;
         let origin = Origin { agent, block: ledger.block_for(id) };
         let acked = |shard| acks.last(shard, id);
-        let sender = Sender::new(destination.clone(), origin, acks.shards(), token, true, acked);
+        let sender = Sender::new(destination.clone(), origin, acks.shards(), token, true, acked)
+            .with_encoder(ledger.layout().encoder());
         Some(Self { sender, destination: id, skipped: Vec::new() })
     }
 

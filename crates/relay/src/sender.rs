@@ -101,6 +101,7 @@ pub struct Sender {
     shards: Shards,
     token: String,
     backlog: bool,
+    encoder: u8,
     rules: SenderRules,
     phase: Phase,
     streams: Vec<Stream>,
@@ -137,6 +138,7 @@ impl Sender {
             shards,
             token,
             backlog,
+            encoder: ENCODER_VERSION,
             rules: SenderRules::default(),
             phase: Phase::Parted,
             streams: shards.ids().map(stream).collect(),
@@ -152,6 +154,13 @@ impl Sender {
     #[must_use]
     pub const fn with_rules(mut self, rules: SenderRules) -> Self {
         self.rules = rules;
+        self
+    }
+
+    /// The same for segments that another version of the codec made.
+    #[must_use]
+    pub const fn with_encoder(mut self, encoder: u8) -> Self {
+        self.encoder = encoder;
         self
     }
 
@@ -189,7 +198,7 @@ impl Sender {
         Message::Hello(Hello {
             origin: self.origin.clone(),
             shards: self.shards,
-            encoder: ENCODER_VERSION,
+            encoder: self.encoder,
             backlog: self.backlog,
             token: self.token.clone(),
             first: first.map(|one| one.acked.map_or(0, |last| last.saturating_add(1))).collect(),

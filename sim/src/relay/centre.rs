@@ -50,9 +50,6 @@ struct Heard {
     messages: Vec<Message>,
 }
 
-/// No connection has this number.
-const NOBODY: u64 = 0;
-
 /// How much of a conversation is remembered.
 const HEARD: usize = 40;
 
@@ -82,12 +79,6 @@ impl Centre {
     /// Dies: decoders, conversations and what was not stored are gone.
     pub(super) fn restart(&mut self) {
         self.blocks.clear();
-    }
-
-    /// Every connection is gone: the agent counts them anew in its next life.
-    pub(super) fn hang_up(&mut self) {
-        self.blocks.values_mut().for_each(|known| known.speaker = NOBODY);
-        self.heard.iter_mut().for_each(|heard| heard.line = NOBODY);
     }
 
     /// Whether what came is stored.
@@ -164,7 +155,8 @@ impl Centre {
             Received::Samples(key) if self.manner == Manner::Refuses => {
                 let again = Span::from_millis(300);
                 let refused = receiver.refused(key, T::reason(), again, "not now".into());
-                known.pending.retain(|pending| pending.key.shard != key.shard);
+                let before = |other: SegmentKey| other.shard != key.shard || other < key;
+                known.pending.retain(|pending| before(pending.key));
                 Ok(Some(refused.into_iter().collect()))
             }
             Received::Samples(key) => {
@@ -205,8 +197,7 @@ impl Centre {
             None => return Err(Violation::PassedBy(to)),
             Some(samples) => {
                 let expected = mark.map_or(0, |mark| mark + 1);
-                // A block that goes under another name begins where the other life of it did.
-                if mark.is_some() && key.segment != expected && !T::FORGETS {
+                if key.segment != expected && !T::FORGETS {
                     let segment = key.segment;
                     return Err(Violation::OutOfOrder { to, segment, expected });
                 }

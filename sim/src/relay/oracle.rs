@@ -3,9 +3,12 @@
 //! * A sample arrives at a destination at most once, and only if it was sent and not refused.
 //! * What was promised arrives at everybody who was named when it was sent: whatever crashes.
 //! * What was taken and not promised arrives too, unless the agent died without a word after that.
+//! * What an agent took before it began on an older copy of its directory may be gone with the newer
+//!   one. What it takes afterwards is owed like everything else.
 //! * Delivered means: it is there when that is said.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use handoff_relay::{Mode, Outcome, SendError};
 
@@ -14,6 +17,16 @@ pub(super) type SampleId = u64;
 
 /// A destination, by its place among all there can be.
 pub(super) type Place = usize;
+
+/// An agent with a directory of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SiteId(pub(super) u8);
+
+impl fmt::Display for SiteId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "agent {}", self.0)
+    }
+}
 
 /// Something the rules do not allow.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -88,6 +101,7 @@ enum Said {
 
 #[derive(Clone, Debug)]
 struct Put {
+    site: SiteId,
     to: Vec<Place>,
     mode: Mode,
     said: Said,
@@ -114,6 +128,7 @@ impl Oracle {
     /// Samples are sent to whoever is configured.
     pub(super) fn put(
         &mut self,
+        site: SiteId,
         samples: std::ops::Range<SampleId>,
         time: i64,
         mode: Mode,
@@ -122,7 +137,7 @@ impl Oracle {
         let id = PutId(samples.start);
         let series = u32::try_from(samples.end - samples.start).unwrap_or(u32::MAX);
         self.sent.extend(samples.map(|sample| (sample, id)));
-        let put = Put { to, mode, said: Said::Nothing, died: false, series, time };
+        let put = Put { site, to, mode, said: Said::Nothing, died: false, series, time };
         self.puts.insert(id, put);
         id
     }
@@ -193,9 +208,23 @@ impl Oracle {
         Ok(())
     }
 
-    /// The agent died without a word: what was not promised may be gone.
-    pub(super) fn died(&mut self) {
-        self.puts.values_mut().for_each(|put| put.died = true);
+    /// An agent died without a word: what was not promised may be gone.
+    pub(super) fn died(&mut self, site: SiteId) {
+        self.puts_of(site).for_each(|put| put.died = true);
+    }
+
+    /// An agent begins on an older copy of its directory: what was only in the newer one is gone.
+    pub(super) fn restored(&mut self, site: SiteId) {
+        for put in self.puts_of(site) {
+            put.died = true;
+            if put.said == Said::Safe {
+                put.said = Said::Nothing;
+            }
+        }
+    }
+
+    fn puts_of(&mut self, site: SiteId) -> impl Iterator<Item = &mut Put> {
+        self.puts.values_mut().filter(move |put| put.site == site)
     }
 
     /// The refusal of a batch, in words.

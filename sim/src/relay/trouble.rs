@@ -1,17 +1,19 @@
 //! What goes wrong: destinations, lines, disks, and the agent itself.
 
-use handoff_log::disk::{Call, Calls, Short};
+use handoff_log::disk::{Call, Calls, Crash, Short};
 use handoff_relay_agent::ByHand;
 use handoff_types::Span;
 
-use super::centre::{Centre, Manner};
+use super::centre::Manner;
+use super::oracle::SiteId;
+use super::site::{Site, copied};
 use super::{Line, PLACES, Plan, Relayed, Twist};
 use crate::driver::Fault;
 use crate::history::{History, Kind};
 
 impl<T: Twist> Relayed<T> {
     pub(super) fn behave(&mut self, history: &mut History) -> Result<(), Fault> {
-        let Some(place) = self.dice.pick(&self.plan.to).copied() else { return Ok(()) };
+        let Some(place) = self.dice.pick(&self.here.plan.to).copied() else { return Ok(()) };
         let manners = [
             (Manner::Takes, "a destination is well"),
             (Manner::Takes, "a destination is well"),
@@ -32,7 +34,7 @@ impl<T: Twist> Relayed<T> {
             }
         }
         if dies || manner == Manner::Gone {
-            let to = |line: &Line| self.plan.to.get(line.call.to) == Some(&place);
+            let to = |line: &Line| line.place == place;
             let lines: Vec<u64> =
                 self.lines.iter().filter(|(_, line)| to(line)).map(|(id, _)| *id).collect();
             for id in lines {
@@ -55,10 +57,11 @@ impl<T: Twist> Relayed<T> {
         if let Some(before) = centre.replay::<T>(line, pick)? {
             history.tell(format_args!("d{place} hears something again, and hangs up on {before}"));
             history.count(Kind::Injected, "something is said again");
-            if self.lines.remove(&before).is_some()
-                && let Some(agent) = &mut self.agent
-            {
-                agent.down(before);
+            if let Some(line) = self.lines.remove(&before) {
+                self.turn_to(line.site);
+                if let Some(agent) = &mut self.here.agent {
+                    agent.down(line.call.line);
+                }
             }
         }
         Ok(())
@@ -68,32 +71,32 @@ impl<T: Twist> Relayed<T> {
         let soon = 1 + self.dice.below(4);
         let word = match self.dice.below(8) {
             0 | 1 => {
-                self.faults.fail_nth(Calls::Only(Call::Sync), soon);
+                self.here.faults.fail_nth(Calls::Only(Call::Sync), soon);
                 "a sync fails"
             }
             2 => {
-                self.faults.fail_nth(Calls::Only(Call::Write), soon);
+                self.here.faults.fail_nth(Calls::Only(Call::Write), soon);
                 "a write fails"
             }
             3 => {
-                self.faults.shorten_nth(1, Short::OneByte);
-                self.faults.fail_nth(Calls::Only(Call::Write), 2);
+                self.here.faults.shorten_nth(1, Short::OneByte);
+                self.here.faults.fail_nth(Calls::Only(Call::Write), 2);
                 "a write fails halfway"
             }
             4 => {
-                self.faults.fill(self.dice.below(4_000));
+                self.here.faults.fill(self.dice.below(4_000));
                 "the disk is nearly full"
             }
             5 => {
-                self.faults.fail_all(Calls::Syncs);
+                self.here.faults.fail_all(Calls::Syncs);
                 "all syncs fail"
             }
             6 => {
-                self.faults.fail_nth(Calls::Only(Call::Read), soon);
+                self.here.faults.fail_nth(Calls::Only(Call::Read), soon);
                 "a read fails"
             }
             _ => {
-                self.faults.fail_nth(Calls::Any, 1 + self.dice.below(20));
+                self.here.faults.fail_nth(Calls::Any, 1 + self.dice.below(20));
                 "some call fails"
             }
         };
@@ -103,46 +106,83 @@ impl<T: Twist> Relayed<T> {
 
     /// The agent ends without a word, and its machine perhaps with it.
     pub(super) fn crash(&mut self, history: &mut History) -> Result<(), Fault> {
-        self.agent = None;
-        self.answers.clear();
-        self.oracle.died();
+        self.die();
+        let site = self.here.id;
+        self.oracle.died(site);
         if self.dice.one_in(2) {
-            history.tell(format_args!("the agent is killed"));
+            history.tell(format_args!("{site} is killed"));
             history.count(Kind::Restart, "killed");
-            self.disk = self.disk.kill();
+            self.here.disk = self.here.disk.kill();
         } else {
-            history.tell(format_args!("the power fails"));
+            history.tell(format_args!("the power of {site} fails"));
             history.count(Kind::Restart, "the power fails");
-            self.disk = self.disk.crash(self.dice.roll()).0;
+            let seed = self.dice.roll();
+            let after = if T::LIES { Crash::new() } else { self.here.disk.crash(seed).0 };
+            self.here.disk = after;
         }
-        self.hang_up();
         self.begin(history)
     }
 
-    /// Whoever talked to the agent notices that it is gone.
-    fn hang_up(&mut self) {
-        self.lines.clear();
-        self.centres.iter_mut().for_each(Centre::hang_up);
+    /// The agent is gone, and whoever talked to it notices.
+    fn die(&mut self) {
+        self.here.agent = None;
+        self.here.answers.clear();
+        let site = self.here.id;
+        self.lines.retain(|_, line| line.site != site);
+    }
+
+    /// Its directory is copied while it runs. Another agent with the same name and the same
+    /// configuration begins on the copy, beside it; or the copy is kept.
+    pub(super) fn copy(&mut self, history: &mut History) -> Result<(), Fault> {
+        let copied = self.here.copied();
+        let copied = copied.map_err(|error| Fault::Invariant(format!("no copy: {error}")))?;
+        let site = self.here.id;
+        if !self.others.is_empty() || self.dice.one_in(2) {
+            history.tell(format_args!("the directory of {site} is copied"));
+            self.here.older = Some(copied);
+            return Ok(());
+        }
+        history.tell(format_args!("another agent begins on a copy of the directory of {site}"));
+        history.count(Kind::Injected, "another agent begins on a copy");
+        let twin = Site::on(SiteId(1), copied, self.here.plan.clone());
+        self.others.push(std::mem::replace(&mut self.here, twin));
+        self.begin(history)
+    }
+
+    /// The agent ends, and begins again on an older copy of its directory.
+    pub(super) fn restore(&mut self, history: &mut History) -> Result<(), Fault> {
+        let Some(older) = &self.here.older else { return Ok(()) };
+        let again = copied(&older.seen());
+        let again = again.map_err(|error| Fault::Invariant(format!("no copy: {error}")))?;
+        let site = self.here.id;
+        history.tell(format_args!("{site} begins again on an older copy of its directory"));
+        history.count(Kind::Injected, "it begins on an older copy");
+        self.die();
+        self.oracle.restored(site);
+        self.here.disk = again;
+        self.begin(history)
     }
 
     /// The agent stops in order, if it can, and begins with another configuration.
     pub(super) fn restart(&mut self, plan: Plan, history: &mut History) -> Result<(), Fault> {
-        if let Some(agent) = &mut self.agent {
+        if let Some(agent) = &mut self.here.agent {
             agent.stop();
         }
+        let site = self.here.id;
         let over = self.now().steady + Span::from_secs(30);
         let stopped = loop {
             self.turn(history)?;
-            while self.agent.as_mut().is_some_and(ByHand::work) {}
+            while self.here.agent.as_mut().is_some_and(ByHand::work) {}
             let lines: Vec<u64> = self.lines.keys().copied().collect();
             for line in lines {
                 self.carry(line, history)?;
             }
+            self.turn_to(site);
             for place in 0..PLACES {
                 self.store(place)?;
             }
             self.listen(history)?;
-            if self.agent.as_mut().is_none_or(ByHand::has_stopped) {
+            if self.here.agent.as_mut().is_none_or(ByHand::has_stopped) {
                 break true;
             }
             if over <= self.now().steady {
@@ -150,21 +190,19 @@ impl<T: Twist> Relayed<T> {
             }
             self.pass(Span::from_millis(200));
         };
-        let failing = self.faults.struck();
-        while self.agent.as_mut().is_some_and(ByHand::work) {}
+        let failing = self.here.faults.struck();
+        while self.here.agent.as_mut().is_some_and(ByHand::work) {}
         self.listen(history)?;
-        self.agent = None;
-        self.answers.clear();
+        self.die();
         // What was asked of the disk last may have failed: then it is as if it had died.
-        let orderly = stopped && self.faults.struck() == failing;
-        history.tell(format_args!("stopped: {orderly}"));
+        let orderly = stopped && self.here.faults.struck() == failing;
+        history.tell(format_args!("{site} stopped: {orderly}"));
         history.count(Kind::Restart, if orderly { "stopped" } else { "stopped, not in order" });
         if !orderly {
-            self.oracle.died();
+            self.oracle.died(site);
         }
-        self.disk = self.disk.kill();
-        self.hang_up();
-        self.plan = plan;
+        self.here.disk = self.here.disk.kill();
+        self.here.plan = plan;
         self.begin(history)
     }
 }

@@ -16,7 +16,7 @@ use handoff_exchange::{
     State, Step,
 };
 use handoff_sim::dice::Dice;
-use handoff_sim::driver::{Fault, World, drive};
+use handoff_sim::driver::{Fault, World, drive, noticed};
 use handoff_sim::exchange::{Exchanged, Exchanging, Parts, Sound, Violation};
 use handoff_sim::history::{History, Keep};
 use handoff_types::{Entropy, Machine, Now};
@@ -45,14 +45,9 @@ fn fault(world: &mut dyn World, seed: u64) -> Option<Fault> {
 /// The first broken promise that is the one expected.
 #[track_caller]
 fn notices<P: Parts>(expected: impl Fn(&Fault) -> bool) {
-    let mut found = Vec::new();
-    for seed in SEEDS {
-        found.extend(fault(&mut Exchanged::<P>::new(Dice::new(seed)), seed));
-        if found.last().is_some_and(&expected) {
-            return;
-        }
+    if let Err(found) = noticed(SEEDS, STEPS, Exchanged::<P>::new, expected) {
+        panic!("the world did not notice: {found:#?}");
     }
-    panic!("the world did not notice: {found:#?}");
 }
 
 /// The oracle objects with these words, or the world does.

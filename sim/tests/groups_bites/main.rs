@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use handoff_log::journal::{Entry, Journal, Permit, Ticket};
 use handoff_sim::dice::Dice;
-use handoff_sim::driver::{Fault, World, drive};
+use handoff_sim::driver::{Fault, World, drive, noticed};
 use handoff_sim::groups::{Grouped, Grouping, Parts, Sound, Violation};
 use handoff_sim::history::{History, Keep};
 use handoff_streams::groups::{Fact, GroupChange, GroupCommand, Step as Move};
@@ -46,14 +46,9 @@ fn fault(world: &mut dyn World, seed: u64, steps: u64) -> Option<Fault> {
 /// The first broken promise that is the one expected.
 #[track_caller]
 fn notices<P: Parts>(expected: impl Fn(&Fault) -> bool) {
-    let mut found = Vec::new();
-    for seed in SEEDS {
-        found.extend(fault(&mut Grouped::<P>::new(Dice::new(seed)), seed, STEPS));
-        if found.last().is_some_and(&expected) {
-            return;
-        }
+    if let Err(found) = noticed(SEEDS, STEPS, Grouped::<P>::new, expected) {
+        panic!("the world did not notice: {found:#?}");
     }
-    panic!("the world did not notice: {found:#?}");
 }
 
 /// The oracle objects with these words, or the world does.

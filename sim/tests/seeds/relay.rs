@@ -48,6 +48,8 @@ const OF_THE_RELAY: &[(Kind, &[&str])] = &[
             "all syncs fail",
             "a read fails",
             "some call fails",
+            "another agent begins on a copy",
+            "it begins on an older copy",
         ],
     ),
     (Kind::Restart, &["killed", "the power fails", "stopped"]),

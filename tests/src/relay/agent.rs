@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::hunt::wait;
+use super::ledger::wait;
 use super::samples::{Taken, body_v1};
 use crate::clock;
 use crate::http::{Answer, Http};
@@ -59,6 +59,28 @@ impl Den {
         let den = Self { place, config, listen: SocketAddr::from(([127, 0, 0, 1], 0)) };
         den.send_to(destinations)?;
         Ok(den)
+    }
+
+    /// A den somewhere else for an agent of the same name: the same configuration, and a copy of the
+    /// data directory as it is at this moment.
+    ///
+    /// # Errors
+    /// Whatever the operating system answers.
+    pub fn copied_to(&self, place: &Path) -> io::Result<Self> {
+        let (place, config) = (place.to_owned(), place.join("relay.toml"));
+        fs::copy(&self.config, &config)?;
+        let den = Self { place, config, listen: self.listen };
+        copy_all(&self.data_dir(), &den.data_dir())?;
+        Ok(den)
+    }
+
+    /// Puts the data directory of another den in the place of its own.
+    ///
+    /// # Errors
+    /// Whatever the operating system answers.
+    pub fn restore(&self, older: &Self) -> io::Result<()> {
+        fs::remove_dir_all(self.data_dir())?;
+        copy_all(&older.data_dir(), &self.data_dir())
     }
 
     /// The same with agents that listen here, one after the other.
@@ -237,6 +259,24 @@ impl Agent {
         }
         Err(io::Error::other(format!("the agent ended, {status}: {}", self.prey.last_words())))
     }
+}
+
+fn copy_all(from: &Path, to: &Path) -> io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (old, new) = (entry.path(), to.join(entry.file_name()));
+        if entry.file_type()?.is_dir() {
+            copy_all(&old, &new)?;
+            continue;
+        }
+        match fs::copy(&old, &new) {
+            // A file that is delivered meanwhile is gone.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            copied => drop(copied?),
+        }
+    }
+    Ok(())
 }
 
 /// Sends a body of remote write 1.0 and waits for the answer.

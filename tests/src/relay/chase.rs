@@ -8,12 +8,10 @@ use std::time::Duration;
 
 use handoff_sim::dice::Dice;
 
-use super::agent::{Agent, Den, post};
-use super::hunt::{Outcomes, Trouble, strike, wait};
+use super::agent::{Agent, Den};
+use super::ledger::{Ledger, Outcomes, Trouble, strike, wait};
 use super::reception::{Reception, samples_of};
-use super::samples::{Taken, body_v1};
 use crate::clock;
-use crate::http::Http;
 use crate::served::{PATIENCE, Served};
 
 /// How long it takes at most until somebody is struck.
@@ -28,9 +26,7 @@ pub struct Chase {
     reception: Reception,
     agent: Option<Agent>,
     server: Option<Served>,
-    next: i64,
-    acknowledged: Vec<Taken>,
-    outcomes: Outcomes,
+    ledger: Ledger,
     /// Servers killed.
     servers: u64,
 }
@@ -62,9 +58,7 @@ impl Chase {
             reception,
             agent: None,
             server: None,
-            next: 0,
-            acknowledged: Vec::new(),
-            outcomes: Outcomes::default(),
+            ledger: Ledger::default(),
             servers: 0,
         })
     }
@@ -72,7 +66,7 @@ impl Chase {
     /// What happened so far, and how many servers were killed.
     #[must_use]
     pub const fn outcomes(&self) -> (Outcomes, u64) {
-        (self.outcomes, self.servers)
+        (self.ledger.outcomes, self.servers)
     }
 
     /// Starts who is not there, sends, and kills one of them or both.
@@ -85,7 +79,8 @@ impl Chase {
             self.server = Some(self.reception.start()?);
         }
         if self.agent.is_none() {
-            self.outcomes.found_files += self.den.files().map_or(0, |files| files.len() as u64);
+            self.ledger.outcomes.found_files +=
+                self.den.files().map_or(0, |files| files.len() as u64);
             let flags = ["--set", "relay.promise_secs_max=2s", "--set", &self.promise];
             self.agent = Some(self.den.agent(&flags).map_err(|error| self.trouble(&error))?);
         }
@@ -98,44 +93,22 @@ impl Chase {
         let prey = self.agent.as_ref().filter(|_| agent).map(|agent| agent.prey.id());
         let other = self.server.as_ref().filter(|_| server).map(|server| server.prey.id());
         let strikers: Vec<_> = prey.iter().chain(&other).map(|id| strike(*id, at)).collect();
-        self.work(clock() + at);
+        let until = clock() + at;
+        if let Some(http) = self.agent.as_ref().map(|agent| agent.http) {
+            self.ledger.send(http, &mut self.dice, |_| clock() >= until);
+        }
         for striker in strikers {
             striker.join().map_err(|_| self.trouble(&"the striker is gone"))?;
         }
         if prey.is_some() {
             self.agent = None;
-            self.outcomes.kills += 1;
+            self.ledger.outcomes.kills += 1;
         }
         if other.is_some() {
             self.server = None;
             self.servers += 1;
         }
         Ok(())
-    }
-
-    /// Sends until then, or until the agent is gone.
-    fn work(&mut self, until: std::time::Instant) {
-        let Some(http) = self.agent.as_ref().map(|agent| agent.http) else { return };
-        let Ok(mut connection) = Http::connect(http, PATIENCE) else { return };
-        while clock() < until {
-            let count = i64::try_from(1 + self.dice.below(40)).unwrap_or(1);
-            let samples: Vec<Taken> = (self.next..self.next + count)
-                .map(|n| (format!("s{}", n % 7), n, n.cast_unsigned().wrapping_mul(0x9e37_79b9)))
-                .collect();
-            self.next += count;
-            let count = count.cast_unsigned();
-            match post(&mut connection, &body_v1(&samples)) {
-                Ok(answer) if answer.status == 204 => {
-                    self.outcomes.acknowledged += count;
-                    self.acknowledged.extend(samples);
-                }
-                Ok(_) => self.outcomes.refused += count,
-                Err(_) => {
-                    self.outcomes.unknown += count;
-                    return;
-                }
-            }
-        }
     }
 
     /// Both are left alone until nothing is on its way: the topic has everything, once.
@@ -163,20 +136,15 @@ impl Chase {
         }
         agent.stop().map_err(|error| self.trouble(&error))?;
         let found = samples_of(server.http)?;
-        if let Some((sample, times)) = found.iter().find(|(_, times)| **times > 1) {
-            return Err(self.trouble(&format!("{sample:?} is there {times} times")));
-        }
-        if let Some(lost) = self.acknowledged.iter().find(|sample| !found.contains_key(*sample)) {
+        let missing = self.ledger.missing(&found).map_err(|words| self.trouble(&words))?;
+        if let Some(lost) = missing {
             return Err(self.trouble(&format!("{lost:?} is missing")));
-        }
-        if let Some((alien, _)) = found.iter().find(|((_, time, _), _)| *time >= self.next) {
-            return Err(self.trouble(&format!("{alien:?} was never sent")));
         }
         server.stop().map_err(|error| self.trouble(&error))
     }
 
     fn trouble(&self, words: &dyn std::fmt::Display) -> Trouble {
-        let (seed, servers, outcomes) = (self.seed, self.servers, &self.outcomes);
+        let (seed, servers, outcomes) = (self.seed, self.servers, self.ledger.outcomes);
         Trouble::new(format!("seed {seed}, {servers} servers killed, {outcomes:?}: {words}"))
     }
 }

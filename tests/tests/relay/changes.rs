@@ -65,3 +65,34 @@ fn a_destination_that_comes_back_to_the_configuration_gets_what_was_kept_for_it(
     world.centres[0].assert_exactly(&kept);
     world.den.wait_until(<[String]>::is_empty);
 }
+
+#[test]
+fn a_file_of_another_encoder_version_is_kept_for_whoever_knows_it_and_holds_nobody_up() {
+    let mut world = World::new(1, &[]);
+    leave(&mut world, false);
+    let files = world.den.files().unwrap();
+    let old = std::mem::take(&mut world.sent);
+    // The eighth byte of a file is the version that its segments are of.
+    let stamp = |version: u8| {
+        for name in &files {
+            let path = world.den.spool().join(name);
+            let mut bytes = std::fs::read(&path).unwrap();
+            bytes[7] = version;
+            std::fs::write(&path, bytes).unwrap();
+        }
+    };
+    stamp(9);
+    world.centres[0].behave(Manner::Takes);
+    world.agent = Some(world.den.agent(&[]).unwrap());
+    let new: Vec<_> = (0..100).map(|n| (format!("later{n}"), 7, 7)).collect();
+    assert_eq!(world.agent().post(&new).unwrap().status, 204);
+    world.centres[0].assert_exactly(&new);
+    assert_eq!(world.den.files().unwrap(), files, "offered, refused, and kept");
+    let refused = "handoff_relay_given_up_total{reason=\"refused\"}";
+    assert_eq!(world.agent().count(refused).unwrap(), 0, "nothing of it is set aside");
+    world.agent.take().unwrap().stop().unwrap();
+    stamp(1);
+    world.agent = Some(world.den.agent(&[]).unwrap());
+    world.centres[0].assert_exactly(&[old, new].concat());
+    world.den.wait_until(<[String]>::is_empty);
+}

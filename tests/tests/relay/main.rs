@@ -9,19 +9,20 @@
 //! | 1 lossless, any split into segments | `relay/codec/round_trips.rs` |
 //! | 2 size | `relay/codec/sizes.rs`, `relay/remote_write/whole_stream.rs`; all figures in `handoff bench relay` |
 //! | 3 speed, memory of a series | `handoff bench relay`; `relay/memory.rs` |
-//! | 4 a decoder begins at any key frame and nowhere else | `relay/codec/{key_frames,resuming}.rs` |
+//! | 4 a decoder begins at any key frame and nowhere else | `relay/codec/key_frames.rs` |
 //! | 5 lost confirmations | `relay/delivery/sessions.rs`, `delivering::confirmations_…`, `sim/src/relay` |
-//! | 6 cut after every byte | `relay/delivery/sessions.rs`, `delivering::conversations_cut_…` |
+//! | 6 cut after every byte, twenty segments, both directions | `relay/delivery/sessions.rs`; on sockets `delivering::conversations_cut_…` |
 //! | 7 killed under load | `tests/tests/kill_relay.rs`, `scripts/torture relay` |
-//! | 9 a spool damaged at every byte and bit | `relay/refill/damage.rs`, `relay/refill/crashes.rs` |
-//! | 10 one destination of two gone for hours | `relay/delivery/outages.rs`, `agent/outage.rs`, `outages::one_dead_centre_…` |
+//! | 9 a spool damaged at every byte and bit | `relay/refill/damage.rs`, `relay/refill/crashes.rs`; an agent on it `agent/damage.rs` |
+//! | 10 one destination of two gone for hours | `relay/delivery/outages.rs`, `agent/outage.rs` (bytes written by bytes encoded), `outages::one_dead_centre_…` |
 //! | 11 caps by bytes and age; a full disk | `agent/full.rs`, `agent/disk.rs`, `disk`, `refusing::a_full_agent_…` |
-//! | 12 a confirmation meets a reject and the write of it | `relay/delivery/exchange.rs`; every interleaving by dice in `sim/src/relay` |
-//! | 13 rotation under load | `relay/delivery/stopping.rs::a_hundred_rotations_…`, `sim/src/relay` |
+//! | 12 a confirmation meets a reject and the write of it | `relay/delivery/races.rs`, ten thousand orders; `sim/src/relay` |
+//! | 13 rotation under load | `rotating`, `relay/delivery/stopping.rs::a_hundred_rotations_…`, `sim/src/relay` |
 //! | 14 stopping before a destination that hangs | `relay/delivery/stopping.rs`, `stopping` |
-//! | 15 other shards, other destinations, another version | `relay/refill/{continuing,layout}.rs`, `changes`, `sim/src/relay` |
+//! | 15 other shards, other destinations, another version | `changes`, `relay/refill/starting.rs`, `sim/src/relay` |
 //! | 16 hostile bodies and peers | `refusing::hostile_bodies_…`, `hostile`, `relay/delivery/wire.rs`, `relay/codec/limits.rs`, `scripts/fuzz` |
 //! | 18 a refill that fails says so, and its file stays | `tools::a_replay_that_fails_…`, `outages::what_a_centre_will_never_take_…`, `relay/delivery/sessions.rs` |
+//! | numbers that no two processes give | `copies`, `sim/src/relay` |
 //!
 //! 8, 17, 19 and 20 are the receiver's.
 
@@ -33,12 +34,14 @@
 )]
 
 mod changes;
+mod copies;
 mod delivering;
 mod disk;
 mod hostile;
 mod outages;
 mod receiving;
 mod refusing;
+mod rotating;
 mod stopping;
 mod tls;
 mod tools;

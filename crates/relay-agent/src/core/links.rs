@@ -189,8 +189,8 @@ impl Core {
             }
             Happened::Ahead(key) => {
                 error!(destination = %road.name, block = %link.block, %key,
-                    "it has numbers of this block that were never given here; was the data directory restored or copied? The block goes there under another name");
-                block.ahead(key, to, now.steady, &mut self.bench);
+                    "it has numbers of this block that were never given here; was this machine cloned while the agent ran? The block goes there under another name");
+                block.ahead(to);
                 link.over = true;
                 self.part(link, "it has the block from somebody else", Span::ZERO, now);
             }

@@ -12,6 +12,9 @@ use tracing::{debug, error, info, warn};
 use super::Core;
 use crate::shelf::{Done, FileId, Order};
 
+/// How soon after something was written the spool is looked at.
+const LOOK_SOON: Span = Span::from_secs(1);
+
 /// How long after a refusal, or a failure, the spool is asked again.
 pub(super) const SPOOL_PAUSE: Span = Span::from_millis(500);
 
@@ -23,12 +26,6 @@ pub(super) struct Filed {
     written: bool,
     /// Whether what comes next is for the file after it.
     over: bool,
-}
-
-impl Filed {
-    pub(super) const fn resumed(file: FileId) -> Self {
-        Self { file, written: true, over: false }
-    }
 }
 
 /// A file to be sealed.
@@ -99,6 +96,10 @@ impl Core {
 
     /// Something ordered is done.
     pub(super) fn done(&mut self, done: Done, now: Now) {
+        if !matches!(done, Done::Looked { .. } | Done::Read { .. }) {
+            // What the spool has is another number now.
+            self.look_again = self.look_again.min(now.steady + LOOK_SOON);
+        }
         match done {
             Done::Appended { file, spooling, appended } => {
                 self.writing.remove(&file.block);
@@ -260,14 +261,7 @@ impl Core {
         let present = self.keeper.present();
         if let Some(filed) = self.filed.get(&present.block()).filter(|filed| !filed.over) {
             let (file, acks) = (filed.file, present.acks().clone());
-            match present.farewell(&mut self.bench) {
-                Some(frames) => {
-                    self.shelf.order(Order::Farewell { file, frames });
-                }
-                None => {
-                    self.sealing.push(Sealing { file, acks, ordered: false, again: Steady(0) });
-                }
-            }
+            self.sealing.push(Sealing { file, acks, ordered: false, again: Steady(0) });
         }
         self.sealing.iter_mut().for_each(|one| one.again = Steady(0));
         self.seal(Steady(0));

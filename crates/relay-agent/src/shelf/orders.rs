@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use handoff_relay::refill::{Entry, Frame, Ledger, Refill, RefillError};
+use handoff_relay::refill::{Entry, Ledger, Refill, RefillError};
 use handoff_relay::{AckStatus, BlockId, SegmentKey, Spooling};
 use handoff_types::Wall;
 
@@ -40,8 +40,6 @@ impl FileId {
 pub(crate) enum Order {
     /// Append what a block spools; the file is made if it is not there.
     Append { file: FileId, acks: AckStatus, spooling: Box<Spooling> },
-    /// Append what lets a later process go on with the block.
-    Farewell { file: FileId, frames: Vec<Frame> },
     /// Write what was confirmed, and seal the file.
     Seal { file: FileId, acks: AckStatus },
     /// Write what was confirmed.

@@ -9,6 +9,7 @@
     reason = "a test fails by panicking, and its name is its documentation; numbers are small"
 )]
 
+mod damage;
 mod disk;
 mod full;
 mod outage;

@@ -1,6 +1,7 @@
 //! An agent, its disk, and destinations that store what they take at once.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::{Arc, Mutex};
 
 use handoff_log::disk::{Disk, Faults, Faulty};
@@ -16,6 +17,8 @@ pub(crate) struct Centre {
     pub(crate) taken: BTreeMap<u64, u32>,
     pub(crate) marks: BTreeMap<(BlockId, ShardId), u32>,
     pub(crate) skips: usize,
+    /// Bytes of segments that came.
+    pub(crate) segment_bytes: u64,
     receivers: BTreeMap<BlockId, Receiver>,
     speakers: BTreeMap<BlockId, u64>,
 }
@@ -61,6 +64,7 @@ impl World {
             taken: BTreeMap::new(),
             marks: BTreeMap::new(),
             skips: 0,
+            segment_bytes: 0,
             receivers: BTreeMap::new(),
             speakers: BTreeMap::new(),
         };
@@ -223,13 +227,21 @@ impl Centre {
         if let Message::Hello(hello) = message {
             let block = hello.origin.block;
             self.speakers.insert(block, line);
-            let fresh = || Receiver::new(hello, Default::default()).unwrap();
-            let receiver = self.receivers.entry(block).or_insert_with(fresh);
+            let receiver = match self.receivers.entry(block) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(place) => match Receiver::new(hello, Default::default()) {
+                    Ok(receiver) => place.insert(receiver),
+                    Err(refusal) => return Some(Some(refusal)),
+                },
+            };
             let marks = &self.marks;
             return Some(Some(receiver.greeted(hello, |s| marks.get(&(block, s)).copied())));
         }
         // Whoever greeted last speaks for a block.
         let block = *self.speakers.iter().find(|(_, speaker)| **speaker == line)?.0;
+        if let Message::Segment { bytes, .. } = message {
+            self.segment_bytes += bytes.len() as u64;
+        }
         let receiver = self.receivers.get_mut(&block)?;
         let mut decoded = Decoded::default();
         match receiver.received(message, bench, &mut decoded) {

@@ -1,8 +1,8 @@
 //! The reading side of a shard.
 
 use super::container::{self, Chain, DecodeError, Kind, Opened};
-use super::dictionary::{Dictionary, grow};
-use super::track::Track;
+use super::dictionary::Dictionary;
+use super::tracks::Tracks;
 use super::{CodecLimits, Workbench, key_frame, opaque, samples};
 use crate::key::{BlockId, ShardId};
 use crate::wire::{Front, Malformed};
@@ -77,7 +77,7 @@ pub struct Decoder {
     limits: CodecLimits,
     chain: Chain,
     dictionary: Dictionary,
-    tracks: Vec<Track>,
+    tracks: Tracks,
     /// Whether it may go on: bytes that lied left it in no state that anybody meant.
     sound: bool,
 }
@@ -90,7 +90,7 @@ impl Decoder {
             limits,
             chain: Chain::new(block, shard),
             dictionary: Dictionary::default(),
-            tracks: Vec::new(),
+            tracks: Tracks::default(),
             sound: true,
         }
     }
@@ -117,10 +117,6 @@ impl Decoder {
     /// The labels of a series.
     pub fn labels(&self, series: u32) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.dictionary.labels(series)
-    }
-
-    pub(super) fn into_parts(self) -> (CodecLimits, Chain, Dictionary, Vec<Track>) {
-        (self.limits, self.chain, self.dictionary, self.tracks)
     }
 
     pub(crate) const fn dictionary(&self) -> &Dictionary {
@@ -170,9 +166,7 @@ impl Decoder {
         self.dictionary.read(&mut delta, &self.limits)?;
         delta.end()?;
         let series = self.dictionary.extent().series;
-        let new = (series as usize).saturating_sub(self.tracks.len());
-        grow(&mut self.tracks, new);
-        self.tracks.resize(series as usize, Track::default());
+        self.tracks.grow(series as usize);
         let samples = Front(front.sized()?);
         samples::read(samples, &mut self.tracks, self.limits.samples_max, out.as_deref_mut())?;
         opaque::read(front, series, |kind, series, bytes| {

@@ -4,12 +4,12 @@ use bytes::Bytes;
 use thiserror::Error;
 
 use super::container::{self, Chain, Kind};
-use super::dictionary::{Dictionary, Extent, grow};
+use super::dictionary::{Dictionary, Extent};
 use super::index::Index;
 use super::opaque::Waiting;
 use super::samples::{self, Row};
-use super::track::Track;
-use super::{CodecLimits, Decoder, Workbench, key_frame};
+use super::tracks::Tracks;
+use super::{CodecLimits, Workbench, key_frame};
 use crate::key::{BlockId, LAST_SEGMENT, SegmentKey, ShardId};
 use crate::sharder::Sharded;
 use crate::{OpaqueKind, wire};
@@ -61,7 +61,7 @@ pub struct Encoder {
     chain: Chain,
     dictionary: Dictionary,
     index: Index,
-    tracks: Vec<Track>,
+    tracks: Tracks,
     said: Extent,
     rows: Vec<Row>,
     opaque: Waiting,
@@ -88,32 +88,12 @@ impl Encoder {
             chain: Chain::new(block, shard),
             dictionary: Dictionary::default(),
             index: Index::default(),
-            tracks: Vec::new(),
+            tracks: Tracks::default(),
             said: Extent::default(),
             rows: Vec::new(),
             opaque: Waiting::default(),
             waiting_bytes: 0,
         }
-    }
-
-    /// An encoder that goes on where a decoder stands. None if bytes lied to that one.
-    #[must_use]
-    pub fn resumed(shard: ShardId, decoder: Decoder) -> Option<Self> {
-        decoder.next_segment()?;
-        let (limits, chain, dictionary, tracks) = decoder.into_parts();
-        let index = Index::over(&dictionary);
-        Some(Self {
-            shard,
-            limits,
-            chain,
-            said: dictionary.extent(),
-            dictionary,
-            index,
-            tracks,
-            rows: Vec::new(),
-            opaque: Waiting::default(),
-            waiting_bytes: 0,
-        })
     }
 
     /// The number of the last segment.
@@ -160,8 +140,8 @@ impl Encoder {
         self.said
     }
 
-    pub(super) fn tracks(&self) -> &[Track] {
-        self.tracks.get(..self.said.series as usize).unwrap_or_default()
+    pub(super) const fn tracks(&self) -> &Tracks {
+        &self.tracks
     }
 
     pub(super) const fn dictionary(&self) -> &Dictionary {
@@ -247,9 +227,7 @@ impl Encoder {
             return None;
         }
         let known = self.dictionary.extent();
-        let new = (known.series as usize).saturating_sub(self.tracks.len());
-        grow(&mut self.tracks, new);
-        self.tracks.resize(known.series as usize, Track::default());
+        self.tracks.grow(known.series as usize);
         // Stable: the samples of one series stay in the order in which they came.
         self.rows.sort_by_key(|row| row.series);
         bench.inside.clear();

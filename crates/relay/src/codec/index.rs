@@ -4,7 +4,7 @@ use handoff_types::entropy::mix;
 use hashbrown::HashTable;
 
 use super::dictionary::Dictionary;
-use crate::labels::{Labels, hash, push_label};
+use crate::labels::{Labels, hash};
 use crate::wire::low_half;
 
 /// A number and half of the hash it is found by: the other half chose the shard.
@@ -20,29 +20,6 @@ pub(super) struct Index {
 }
 
 impl Index {
-    /// An index of all that a dictionary says.
-    pub(super) fn over(dictionary: &Dictionary) -> Self {
-        let mut index = Self::default();
-        let extent = dictionary.extent();
-        for number in 0..extent.symbols {
-            let half = low_half(hash(dictionary.symbol(number).unwrap_or_default()));
-            insert(&mut index.symbols, number, half);
-        }
-        for number in 0..extent.name_sets {
-            let half = names_half(dictionary.name_set(number).unwrap_or_default());
-            insert(&mut index.name_sets, number, half);
-        }
-        let mut text = Vec::new();
-        for number in 0..extent.series {
-            text.clear();
-            for (name, value) in dictionary.labels(number) {
-                push_label(&mut text, name, value);
-            }
-            insert(&mut index.series, number, low_half(hash(&text)));
-        }
-        index
-    }
-
     /// The number of a series, if it was said before.
     #[inline]
     pub(super) fn series(

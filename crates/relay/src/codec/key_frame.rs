@@ -14,6 +14,7 @@ use bytes::Bytes;
 use super::container::{self, Chain, DecodeError, Kind};
 use super::dictionary::{Dictionary, Extent};
 use super::track::{NO_SCALE, SCALE_MAX, Track};
+use super::tracks::Tracks;
 use super::{CodecLimits, Workbench};
 use crate::wire::{self, Front, Malformed};
 
@@ -23,7 +24,7 @@ const SCALE_NONE: u8 = 0x7f;
 pub(super) fn write(
     dictionary: &Dictionary,
     extent: Extent,
-    tracks: &[Track],
+    tracks: &Tracks,
     chain: Chain,
     bench: &mut Workbench,
 ) -> Bytes {
@@ -38,7 +39,7 @@ pub(super) fn write(
     }));
     let mut put = |number: &mut dyn FnMut(&Track) -> i64| {
         column.clear();
-        for track in tracks {
+        for track in tracks.iter() {
             wire::put_signed(column, number(track));
         }
         wire::put_bytes(inside, column);
@@ -47,7 +48,7 @@ pub(super) fn write(
     put(&mut |track| track.time.wrapping_sub(std::mem::replace(&mut before, track.time)));
     put(&mut |track| track.step.into());
     put(&mut |track| track.drift);
-    for track in tracks {
+    for track in tracks.iter() {
         inside.extend_from_slice(&track.bits.to_le_bytes());
     }
     container::close(Kind::KeyFrame, chain, bench)
@@ -57,7 +58,7 @@ pub(super) fn read(
     bytes: &[u8],
     limits: &CodecLimits,
     bench: &mut Workbench,
-) -> Result<(Dictionary, Vec<Track>, Chain), DecodeError> {
+) -> Result<(Dictionary, Tracks, Chain), DecodeError> {
     let max = limits.key_frame_inside_bytes_max;
     let opened = container::open(bytes, Kind::KeyFrame, max, bench)?;
     let mut front = Front(opened.inside);
@@ -70,7 +71,7 @@ pub(super) fn read(
     let mut times = Front(front.sized()?);
     let mut steps = Front(front.sized()?);
     let mut drifts = Front(front.sized()?);
-    let mut tracks = Vec::with_capacity(series);
+    let mut tracks = Tracks::default();
     let mut before = 0_i64;
     for scale in scales {
         let seen = scale & SEEN != 0;
@@ -88,7 +89,7 @@ pub(super) fn read(
     for column in [times, steps, drifts] {
         column.end()?;
     }
-    for track in &mut tracks {
+    for track in tracks.iter_mut() {
         track.bits = front.u64()?;
     }
     front.end()?;

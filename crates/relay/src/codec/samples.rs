@@ -14,7 +14,7 @@
 //! again, unless the series is new: what was scraped together is late together.
 
 use super::runs::{ReadRuns, ReadSparse, Runs, put_sparse};
-use super::track::Track;
+use super::tracks::Tracks;
 use super::values::{put_value, take_value};
 use super::{Decoded, Run};
 use crate::wire::{self, Front, Malformed, len_of, zigzag};
@@ -45,7 +45,7 @@ pub(super) struct Columns {
 }
 
 /// Writes samples, which lie in the order of their series, and remembers them.
-pub(super) fn write(rows: &[Row], tracks: &mut [Track], columns: &mut Columns, out: &mut Vec<u8>) {
+pub(super) fn write(rows: &[Row], tracks: &mut Tracks, columns: &mut Columns, out: &mut Vec<u8>) {
     let Columns { runs, counts, alone, together, times, controls, values } = columns;
     for column in [&mut *runs, counts, times, controls, values] {
         column.clear();
@@ -62,7 +62,7 @@ pub(super) fn write(rows: &[Row], tracks: &mut [Track], columns: &mut Columns, o
         ids.push((id + 1).wrapping_sub(next_id));
         next_id = id + 1;
         lens.push(run.len() as u64);
-        let Some(track) = tracks.get_mut(first.series as usize) else { continue };
+        let Some(track) = tracks.get_mut(first.series) else { continue };
         for row in run {
             let late = row.time.wrapping_sub(track.expected_time(before));
             let more = late.wrapping_sub(if track.seen { late_before } else { 0 });
@@ -103,7 +103,7 @@ const fn cost(number: i64) -> usize {
 /// What was read so far is remembered all the same: such tracks are of no use any more.
 pub(super) fn read(
     mut front: Front<'_>,
-    tracks: &mut [Track],
+    tracks: &mut Tracks,
     samples_max: usize,
     mut out: Option<&mut Decoded>,
 ) -> Result<(), Malformed> {
@@ -132,7 +132,7 @@ pub(super) fn read(
         let id = id.filter(|_| step > 0).ok_or(Malformed("has series out of order"))?;
         next_id = id + 1;
         let series = u32::try_from(id).unwrap_or(u32::MAX);
-        let track = tracks.get_mut(series as usize).ok_or(Malformed("names no series"))?;
+        let track = tracks.get_mut(series).ok_or(Malformed("names no series"))?;
         let len = usize::try_from(lens.next()?).unwrap_or(usize::MAX);
         let (mine, rest) =
             controls.split_at_checked(len).ok_or(Malformed("has more samples than said"))?;

@@ -3,8 +3,8 @@
 use bytes::Bytes;
 
 use super::container::{self, Chain, DecodeError, Kind};
-use super::dictionary::{Extent, grow, read_extents};
-use super::track::Track;
+use super::dictionary::{Extent, read_extents};
+use super::tracks::Tracks;
 use super::{Encoder, Workbench, key_frame, samples};
 use crate::key::{BlockId, ShardId};
 use crate::wire::Front;
@@ -16,14 +16,18 @@ use crate::wire::Front;
 pub struct Trailing {
     chain: Chain,
     extent: Extent,
-    tracks: Vec<Track>,
+    tracks: Tracks,
 }
 
 impl Trailing {
     /// Before the first segment.
     #[must_use]
     pub fn new(block: BlockId, shard: ShardId) -> Self {
-        Self { chain: Chain::new(block, shard), extent: Extent::default(), tracks: Vec::new() }
+        Self {
+            chain: Chain::new(block, shard),
+            extent: Extent::default(),
+            tracks: Tracks::default(),
+        }
     }
 
     /// The segment it stands before.
@@ -50,9 +54,7 @@ impl Trailing {
         }
         let mut front = Front(opened.inside);
         let (_, extent) = read_extents(&mut Front(front.sized()?))?;
-        let new = (extent.series as usize).saturating_sub(self.tracks.len());
-        grow(&mut self.tracks, new);
-        self.tracks.resize(extent.series as usize, Track::default());
+        self.tracks.grow(extent.series as usize);
         samples::read(Front(front.sized()?), &mut self.tracks, limits.samples_max, None)?;
         self.extent = extent;
         self.chain = Chain { next: opened.chain.next + 1, before: opened.crc };
@@ -63,10 +65,7 @@ impl Trailing {
     pub fn catch_up(&mut self, encoder: &Encoder) {
         self.chain = encoder.chain();
         self.extent = encoder.said();
-        let tracks = encoder.tracks();
-        self.tracks.clear();
-        grow(&mut self.tracks, tracks.len());
-        self.tracks.extend_from_slice(tracks);
+        self.tracks.copy(encoder.tracks());
     }
 
     /// What a decoder needs to continue with the segment this stands before.

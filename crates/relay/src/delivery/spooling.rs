@@ -37,10 +37,6 @@ pub(super) struct InFile {
 }
 
 impl InFile {
-    pub(super) const fn resumed(next: u32, now: Steady) -> Self {
-        Self { next, bytes: 0, since: Some(now) }
-    }
-
     fn wants_snapshot(&self, first: u32, now: Steady, bytes: u64, age: Span) -> bool {
         // A decoder needs nothing before the first segment of a block.
         let old = self.since.is_some_and(|since| now.since(since) >= age);
@@ -158,20 +154,5 @@ impl DeliveryManager {
     #[must_use]
     pub const fn needs_spool(&self) -> bool {
         self.spool_full
-    }
-
-    /// What is appended to a file that exists when the agent stops in order: a snapshot behind each
-    /// shard, and the mark that nothing follows. The block must be drained.
-    pub fn farewell(&self, bench: &mut Workbench) -> Option<Vec<Frame>> {
-        if !self.is_drained() || self.exchange.has_left() || self.ahead {
-            return None;
-        }
-        let mut frames = vec![Frame::Statuses(self.acks.numbers().to_vec())];
-        for (shard, lane) in (0..).zip(&self.lanes) {
-            let key = SegmentKey { shard, segment: lane.encoder.next_segment() };
-            frames.push(Frame::Snapshot { key, bytes: lane.encoder.key_frame(bench) });
-        }
-        frames.push(Frame::Rejects(Vec::new()));
-        Some(frames)
     }
 }

@@ -14,8 +14,7 @@
 //! 6 rejects   │ count │ (destination │ segment │ shard) × count
 //! ```
 //!
-//! Shard and segment are zero where they mean nothing. Rejects with a count of zero say that the
-//! agent stopped in order: nothing was encoded behind the snapshots before it.
+//! Shard and segment are zero where they mean nothing.
 
 use bytes::Bytes;
 
@@ -60,6 +59,16 @@ pub enum Layout {
 impl Layout {
     /// What this program writes.
     pub const CURRENT: Self = Self::Checked { encoder: ENCODER_VERSION };
+
+    /// The version of the codec whose segments are in it.
+    #[must_use]
+    pub const fn encoder(self) -> u8 {
+        match self {
+            Self::Checked { encoder } => encoder,
+            // The only one there was.
+            Self::Bare => 1,
+        }
+    }
 
     /// Bytes in front of the first frame.
     pub(super) const fn head_bytes(self) -> u64 {
@@ -155,7 +164,7 @@ pub enum Frame {
     },
     /// What was confirmed, as [`crate::AckStatus`] counts it.
     Statuses(Vec<u32>),
-    /// What was rejected; nothing at all says that the agent stopped in order.
+    /// What was rejected.
     Rejects(Vec<Rejected>),
 }
 

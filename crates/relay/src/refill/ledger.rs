@@ -5,7 +5,7 @@
 
 use super::frame::{Frame, Layout, Rejected};
 use crate::ack::{AckStatus, DestinationId};
-use crate::key::{BlockId, Name, SegmentKey, ShardId, Shards};
+use crate::key::{BlockId, SegmentKey, ShardId};
 
 /// What a piece of the file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,6 @@ pub struct Ledger {
     acks: AckStatus,
     shards: Vec<ShardBook>,
     rejects: Vec<Rejected>,
-    stopped: bool,
 }
 
 /// What there is of a shard that can be decoded with what lies before it.
@@ -50,39 +49,13 @@ struct ShardBook {
     unreachable: usize,
 }
 
-/// Why a file is not continued. It is sealed, and sent by the refill sender.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NotContinuable {
-    /// Parts of it could not be read.
-    #[error("it is damaged")]
-    Damaged,
-    /// It has another layout, or segments of another codec.
-    #[error("it was written by another version")]
-    Version,
-    /// It has another number of shards.
-    #[error("it has another number of shards")]
-    Shards,
-    /// It names other destinations.
-    #[error("it names other destinations")]
-    Destinations,
-    /// A destination rejected something: the shard left the live path.
-    #[error("it has rejected segments")]
-    Rejects,
-    /// The agent did not stop in order: nobody knows which numbers were used behind the last one.
-    #[error("the agent did not stop in order")]
-    NotStopped,
-    /// A shard has no snapshot behind everything that was confirmed.
-    #[error("shard {0} is not there from its last segment on")]
-    Shard(ShardId),
-}
-
 impl Ledger {
     /// The books of a file with nothing but its title and its names.
     #[must_use]
     pub fn new(layout: Layout, block: BlockId, acks: AckStatus) -> Self {
         let book = ShardBook { entries: Vec::new(), next: Some(0), unreachable: 0 };
         let shards = vec![book; usize::from(acks.shards().count())];
-        Self { layout, block, acks, shards, rejects: Vec::new(), stopped: false }
+        Self { layout, block, acks, shards, rejects: Vec::new() }
     }
 
     /// How its frames lie.
@@ -148,7 +121,6 @@ impl Ledger {
 
     /// Makes a frame true that stands at `at`. Title and names were there before the books.
     pub fn evolve(&mut self, frame: &Frame, at: u64) {
-        self.stopped = matches!(frame, Frame::Rejects(rejects) if rejects.is_empty());
         let (stored, key, bytes) = match frame {
             Frame::Title { .. } | Frame::Names(_) => return,
             Frame::Statuses(numbers) => return self.acks.merge(numbers),
@@ -226,43 +198,5 @@ impl Ledger {
             let mut left = all.filter_map(|one| self.next_after(shard, self.acks.last(shard, one)));
             left.next().is_none()
         })
-    }
-
-    /// Whether encoders may go on with this block where it stopped. The destinations are always
-    /// those of the file; `wanted` are those that are configured.
-    ///
-    /// # Errors
-    /// See [`NotContinuable`].
-    pub fn continuable(&self, wanted: &[Name], shards: Shards) -> Result<(), NotContinuable> {
-        let mut wanted = wanted.to_vec();
-        wanted.sort();
-        wanted.dedup();
-        if self.layout != Layout::CURRENT {
-            return Err(NotContinuable::Version);
-        }
-        if self.acks.shards() != shards {
-            return Err(NotContinuable::Shards);
-        }
-        if self.acks.names() != wanted {
-            return Err(NotContinuable::Destinations);
-        }
-        if !self.rejects.is_empty() {
-            return Err(NotContinuable::Rejects);
-        }
-        if !self.stopped {
-            return Err(NotContinuable::NotStopped);
-        }
-        for shard in shards.ids() {
-            let last = self.entries(shard).last();
-            let next = match last {
-                Some(Entry { stored: Stored::Snapshot, segment, .. }) => *segment,
-                _ => return Err(NotContinuable::Shard(shard)),
-            };
-            let confirmed = (0..wanted.len()).filter_map(|one| self.acks.last(shard, one)).max();
-            if self.unreachable(shard) > 0 || confirmed.is_some_and(|last| last >= next) {
-                return Err(NotContinuable::Shard(shard));
-            }
-        }
-        Ok(())
     }
 }

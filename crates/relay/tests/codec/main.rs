@@ -12,7 +12,6 @@ mod corpus;
 mod damage;
 mod key_frames;
 mod limits;
-mod resuming;
 mod round_trips;
 mod sizes;
 mod world;

@@ -8,7 +8,7 @@ const START: Steady = Steady(1_000);
 
 fn exchange(destinations: usize) -> Exchange {
     let shards = Shards::from_power(1).unwrap();
-    Exchange::new(ExchangeLimits::default(), destinations, shards, |_| 0)
+    Exchange::new(ExchangeLimits::default(), destinations, shards)
 }
 
 fn key(shard: u16, segment: u32) -> SegmentKey {

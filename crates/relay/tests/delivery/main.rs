@@ -14,6 +14,7 @@ mod destination;
 mod exchange;
 mod outages;
 mod promises;
+mod races;
 mod sessions;
 mod stopping;
 mod wire;

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use handoff_log::disk::Disk;
-use handoff_relay::codec::{Decoder, Workbench};
-use handoff_relay::refill::{Frame, Opened, Refill, RefillError, RefillLimits, Spool, SpoolLimits};
+use handoff_relay::codec::Workbench;
+use handoff_relay::refill::{Opened, Refill, RefillError, RefillLimits, Spool, SpoolLimits};
 use handoff_relay::session::{Frames, Message, encode};
 use handoff_relay::{
-    Batch, BlockId, DeliveryManager, DeliveryManagerKeeper, DeliveryRules, Got, Happened, Mode,
-    Name, Outcome, Pledge, RefillSender, Sample, SegmentKey, SendError, Sender, Shards, Step, Want,
+    Batch, BlockId, DeliveryManagerKeeper, DeliveryRules, Got, Happened, Mode, Name, Outcome,
+    Pledge, RefillSender, Sample, SendError, Sender, Shards, Step, Want,
 };
 use handoff_types::{Entropy, Now, Span, Steady, Wall};
 
@@ -53,6 +53,8 @@ pub struct World {
     /// The next connections are cut after so many bytes in each direction.
     pub cut_next: Option<(usize, usize)>,
     pub cuts: usize,
+    /// Bytes that were carried there and back.
+    pub carried: (usize, usize),
     /// How often a destination was told to go on without something.
     pub skips: usize,
     pub disk_fails: bool,
@@ -107,6 +109,7 @@ impl World {
             pledged: Vec::new(),
             cut_next: None,
             cuts: 0,
+            carried: (0, 0),
             skips: 0,
             disk_fails: false,
             notices: false,
@@ -121,8 +124,9 @@ impl World {
         for file in world.spool.files().unwrap() {
             let limits = RefillLimits::default();
             let opened = Refill::open(world.spool.clone(), limits, &file.name).unwrap();
-            if let Opened::Refill(refill, _) = opened {
-                world.take_over(*refill);
+            if let Opened::Refill(mut refill, _) = opened {
+                refill.seal().unwrap();
+                world.begin_backlog(*refill);
             }
         }
         world
@@ -347,8 +351,8 @@ impl World {
             Happened::Refused { .. } => {}
             Happened::Acked(key) => one.ack(key, to, now, &mut self.bench),
             Happened::Rejected { key, .. } => one.reject(key, to, now),
-            Happened::Ahead(key) => {
-                one.ahead(key, to, now, &mut self.bench);
+            Happened::Ahead(_) => {
+                one.ahead(to);
                 live.over = true;
             }
             Happened::Broken(words) => panic!("{words}"),
@@ -381,6 +385,8 @@ impl World {
             back.truncate(*passing);
             *passing -= back.len();
         }
+        self.carried.0 += bytes.len();
+        self.carried.1 += back.len();
         one.frames.push(&back);
         let mut messages = Vec::new();
         while let Some(message) = one.frames.next_message().unwrap() {
@@ -390,46 +396,6 @@ impl World {
             return None;
         }
         Some(messages)
-    }
-
-    /// Goes on with the block of a file, or seals it and sends it.
-    fn take_over(&mut self, mut refill: Refill) {
-        if refill.continuable(&self.rules.destinations, self.rules.shards).is_err() {
-            refill.seal().unwrap();
-            return self.begin_backlog(refill);
-        }
-        let numbers = vec![u32::MAX; self.rules.destinations.len() * 2];
-        refill.append(&[Frame::Statuses(numbers)]).unwrap();
-        let ledger = refill.ledger();
-        let mut decoders = Vec::new();
-        for shard in self.rules.shards.ids() {
-            let entry = *ledger.entries(shard).last().unwrap();
-            let key = SegmentKey { shard, segment: entry.segment };
-            let bytes = refill.read(key, entry).unwrap();
-            let codec = self.rules.codec;
-            decoders.push(Decoder::from_key_frame(&bytes, codec, &mut self.bench).unwrap());
-        }
-        let (rules, block) = (self.rules.clone(), ledger.block());
-        let present =
-            DeliveryManager::resumed(rules.clone(), block, self.now, ledger.acks(), decoders);
-        self.keeper = DeliveryManagerKeeper::resumed(rules, present.unwrap());
-        self.refills.insert(block, refill);
-    }
-
-    /// Stops in order: what a later process needs to go on with the block is in its file.
-    pub fn stop_in_order(&mut self) {
-        self.stop(Span::from_secs(10));
-        self.settle();
-        assert!(self.keeper.has_stopped(self.now.steady));
-        let present = self.keeper.present();
-        let frames = present.farewell(&mut self.bench).unwrap();
-        let (block, begun, acks) = (present.block(), present.begun().wall, present.acks().clone());
-        let spool = self.spool.clone();
-        let refill = self
-            .refills
-            .entry(block)
-            .or_insert_with(|| Refill::new(spool, RefillLimits::default(), begun, block, acks));
-        refill.append(&frames).unwrap();
     }
 
     fn begin_backlog(&mut self, refill: Refill) {

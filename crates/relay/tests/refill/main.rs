@@ -8,9 +8,9 @@
     reason = "a test fails by panicking"
 )]
 
-mod continuing;
 mod crashes;
 mod damage;
 mod files;
 mod layout;
+mod starting;
 mod world;

@@ -1,5 +1,6 @@
 //! One connection of a receiver.
 
+use std::collections::btree_map::Entry;
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
 
@@ -82,11 +83,14 @@ fn greet(state: &mut State, id: u64, hello: &Hello) -> Message {
     state.greeted += 1;
     state.speaks.insert(origin.clone(), id);
     let marks = state.marks.clone();
-    let receiver = state.receivers.entry(origin.clone());
-    let fresh = || Receiver::new(hello, ReceiverLimits::default()).expect("it is our own codec");
-    receiver
-        .or_insert_with(fresh)
-        .greeted(hello, |shard| marks.get(&(origin.clone(), shard)).copied())
+    let receiver = match state.receivers.entry(origin.clone()) {
+        Entry::Occupied(known) => known.into_mut(),
+        Entry::Vacant(place) => match Receiver::new(hello, ReceiverLimits::default()) {
+            Ok(receiver) => place.insert(receiver),
+            Err(refusal) => return refusal,
+        },
+    };
+    receiver.greeted(hello, |shard| marks.get(&(origin.clone(), shard)).copied())
 }
 
 /// What is said to a message; the error is that it made no sense.

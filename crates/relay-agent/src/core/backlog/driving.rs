@@ -7,7 +7,7 @@ use handoff_relay::refill::{Entry, Ledger, RefillError};
 use handoff_relay::session::{Message, Reason};
 use handoff_relay::{BlockId, Happened, SegmentKey, Step};
 use handoff_types::{Now, Span, Steady};
-use tracing::{debug, error, warn};
+use tracing::{debug, error, info, warn};
 
 use super::{Busy, Courier, Held, has_all};
 use crate::core::Core;
@@ -18,6 +18,9 @@ use crate::shelf::{FileId, Order};
 
 /// How long a file that the disk failed is left alone.
 const REST: Span = Span::from_secs(5);
+
+/// How long a file is left alone that a destination refuses for good, as it is now.
+const REFUSED_REST: Span = Span::from_secs(600);
 
 impl Core {
     pub(in crate::core) fn drive_backlog(&mut self, now: Now) {
@@ -88,6 +91,9 @@ impl Core {
             {
                 debug!(file = held.sealed.name, "delivered");
                 self.dismiss(held);
+                if self.backlog.files.is_empty() {
+                    info!("everything that was on disk is delivered");
+                }
             }
         }
     }
@@ -193,6 +199,14 @@ impl Core {
                 }
             }
             Happened::Ahead(_) => {}
+            // It is this file that it does not understand: whatever else there is goes on.
+            Happened::Refused { reason, words, .. } if reason.is_permanent() => {
+                error!(destination = %road.name, block = %file.block, words,
+                    "a refill file is refused as it is; it is kept, and offered again later");
+                courier.rests_until = now.steady + REFUSED_REST;
+                self.let_go(courier, false);
+                courier.sender.lost();
+            }
             Happened::Refused { reason, retry_after, words } => {
                 let why = format!("it refuses ({reason:?}): {words}");
                 self.part_courier(courier, &why, retry_after, now);
