@@ -41,6 +41,7 @@ mod stamp;
 mod stream;
 mod streams;
 mod tokens;
+mod websocket;
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};

@@ -47,6 +47,7 @@ mod time;
 mod tls;
 pub mod tokens;
 mod transport;
+mod websocket;
 
 pub use backoff::Backoff;
 pub use client::{Client, Options};
