@@ -91,6 +91,10 @@ struct Door {
     /// Bytes of messages that are being read.
     intake: Arc<Semaphore>,
     intake_max: usize,
+    /// The half of them that backlogs may have.
+    intake_old: Arc<Semaphore>,
+    /// Whose turn it is, of backlogs. Those who wait stand in line.
+    turn: Arc<Semaphore>,
     /// Bytes on their way to the sinks.
     pending: Arc<Semaphore>,
     pending_max: usize,
@@ -160,6 +164,8 @@ impl Reception {
             pool: Pool::new(),
             intake: Arc::new(Semaphore::new(intake)),
             intake_max: intake,
+            intake_old: Arc::new(Semaphore::new(intake / 2)),
+            turn: Arc::new(Semaphore::new(1)),
             pending: Arc::new(Semaphore::new(pending)),
             pending_max: pending,
             pacer: Mutex::new(pacer),
