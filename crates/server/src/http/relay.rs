@@ -114,6 +114,10 @@ pub(super) struct DestinationDocument {
     connected: bool,
     /// For how long it has not answered.
     gone_ms: u64,
+    /// How old the oldest is that it has not confirmed, when the agent said so; absent if it has
+    /// everything. Of what is in a file it is when the file was begun.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lag_ms: Option<u64>,
 }
 
 /// A connection of an agent.
@@ -181,6 +185,7 @@ impl AgentDocument {
                     name: one.name.to_string(),
                     connected: one.connected,
                     gone_ms: one.gone_millis,
+                    lag_ms: one.lag_millis,
                 })
                 .collect(),
         });
