@@ -457,6 +457,8 @@ pub(crate) const KEYS: &[Key] = &[
         "Where samples go by remote write 1.0, at least once: http://HOST:PORT/PATH."),
     key!(relay.write_token_file: Kind::Path, relay.write_token_file,
         "A file with the bearer token for it."),
+    key!(relay.write_ca_file: Kind::Path, relay.write_ca_file,
+        "Certificates to believe besides the public ones when it is https://, PEM."),
     key!(relay.write_secs_max: secs(1, 600), relay.write_time_max,
         "How long one request to it may take."),
     key!(relay.sessions_max: Kind::Count(1, 1_000_000), relay.sessions_max,

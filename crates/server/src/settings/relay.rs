@@ -41,6 +41,8 @@ pub struct Relay {
     pub write_url: Option<String>,
     /// `relay.write_token_file`: a file with the token for it.
     pub write_token_file: Option<PathBuf>,
+    /// `relay.write_ca_file`: authorities to believe besides the public ones, PEM.
+    pub write_ca_file: Option<PathBuf>,
     /// `relay.write_secs_max`: how long one request to it may take.
     pub write_time_max: Duration,
     /// `relay.sessions_max`: connections at once.
@@ -123,6 +125,7 @@ impl Default for Relay {
             mark_kept: Span::from_secs(192 * 3600),
             write_url: None,
             write_token_file: None,
+            write_ca_file: None,
             write_time_max: secs(30),
             sessions_max: 4_096,
             blocks_max: 4_096,
