@@ -9,7 +9,7 @@
 //!   whoever waits for it is not read from. What is new goes before backlogs.
 //!
 //! ```text
-//!  socket ─▶ Session ──segment──▶ Machine: decode ──parcel──▶ a lane per shard ─▶ Sinks: topic, remote write
+//!  socket ─▶ Session ──segment──▶ Machine: decode ──parcel──▶ a lane per shard ─▶ Sinks: topic, remote write, program
 //!               ▲  one task a     on a thread that            one delivery at         each with its own mark
 //!               │  connection     may compute                 a time                        │
 //!               └───────────────────────── Ack · Reject ◀─────────────────────────────────┘
@@ -42,8 +42,8 @@ pub(crate) use self::agents::{AgentView, SessionView};
 use self::blocks::Blocks;
 use self::line::Line;
 use self::machine::Pool;
-pub(crate) use self::sinks::SinkView;
 use self::sinks::Sinks;
+pub(crate) use self::sinks::{Answer, Ask, Asked, Post, Programs, SinkView};
 use crate::auth::Gatekeeper;
 use crate::clock::Clock;
 use crate::dice::Dice;
@@ -223,6 +223,11 @@ impl Reception {
     /// Where samples go, and how that is.
     pub(crate) fn sinks(&self) -> Vec<SinkView> {
         self.0.sinks.views()
+    }
+
+    /// Where a program that takes samples stands, if `relay.callback` says that one may.
+    pub(crate) fn programs(&self) -> Option<Programs> {
+        self.0.sinks.programs()
     }
 
     /// Serves agents on a listener until told to stop. Then nothing more is accepted, what was taken
