@@ -23,7 +23,8 @@
 //! | 16 hostile bodies and peers | `refusing::hostile_bodies_…`, `hostile`, `relay/delivery/wire.rs`, `relay/codec/limits.rs`, `scripts/fuzz` |
 //! | 18 a refill that fails says so, and its file stays | `tools::a_replay_that_fails_…`, `outages::what_a_centre_will_never_take_…`, `relay/delivery/sessions.rs` |
 //!
-//! 8, 17, 19 and 20 are the receiver's.
+//! 8, 17, 19 and 20 are the receiver's: `tests/tests/kill_relay.rs`, `tests/tests/prometheus.rs` and
+//! `refusing`, `herd` and `crates/relay-agent/tests/by_hand/herd.rs`, `receiving`. Where samples go is in `sinks`.
 
 #![allow(
     missing_docs,
@@ -39,6 +40,8 @@ mod hostile;
 mod outages;
 mod receiving;
 mod refusing;
+mod scene;
+mod sinks;
 mod stopping;
 mod tls;
 mod tools;
