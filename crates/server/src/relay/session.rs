@@ -13,7 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinError, JoinSet, spawn_blocking};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, warn};
+use tracing::{debug, info, warn};
 
 use super::Door;
 use super::agents::SessionView;
@@ -127,6 +127,7 @@ impl Session {
         let caller = match admitted(&door, &hello) {
             Ok(caller) => caller,
             Err(words) => {
+                info!(agent = %hello.origin.agent, %peer, words, "an agent was sent away");
                 let unauthorized = (Reason::Unauthorized, door.again(), words);
                 refuse(&door, line, "unauthorized", unauthorized).await;
                 return None;

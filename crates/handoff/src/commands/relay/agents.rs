@@ -125,8 +125,9 @@ pub(super) async fn list(context: Context<'_>, limit: Option<u64>) -> Result<(),
         terminal.talk("no agent was heard of since the server started; `handoff relay run` is one");
     }
     for Sink { name, trouble, .. } in &sinks {
-        if let Some(trouble) = trouble {
-            terminal.warn(&format!("{name} takes no samples: {trouble}"));
+        match trouble {
+            Some(trouble) => terminal.warn(&format!("{name} takes no samples: {trouble}")),
+            None => terminal.talk(&format!("samples go to: {name}")),
         }
     }
     Ok(())
