@@ -15,7 +15,7 @@
 //!   with a database of its own in this process.
 //! * [`calling`] is the hunt on calls: a caller and a worker that keep their ids through every server,
 //!   over [`websocket`], which knows only octets.
-//! * [`postgres`] is a PostgreSQL server of one's own, [`redis`] a Redis server. [`origami`] is a peer of
+//! * [`keeper`] is a program that keeps what agents of the relay send. [`postgres`] is a PostgreSQL server of one's own, [`redis`] a Redis server. [`origami`] is a peer of
 //!   calls on Redis that knows only bytes, in the layouts of others; [`node`] one of ours as a process.
 //!   [`storm`] breaks one thing after the other while clients of ours call each other there;
 //!   [`on_redis`] is the room of calls there on a clock that a test moves, alone or beside the machine.
@@ -30,6 +30,7 @@ pub mod fixture;
 pub mod groups;
 pub mod http;
 pub mod hunt;
+pub mod keeper;
 pub mod ledger;
 pub mod letters;
 pub mod mailbox;

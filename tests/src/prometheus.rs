@@ -51,6 +51,14 @@ impl Prometheus {
         Self::with(place, free()?, config, &["--web.enable-remote-write-receiver"])
     }
 
+    /// The same that takes nothing that is older than what it has of a series.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn strict(place: &Path) -> io::Result<Self> {
+        Self::with(place, free()?, "global: {}\n", &["--web.enable-remote-write-receiver"])
+    }
+
     fn with(place: &Path, http: SocketAddr, text: &str, flags: &[&str]) -> io::Result<Self> {
         let config = place.join("prometheus.yml");
         fs::write(&config, text)?;

@@ -8,11 +8,11 @@
     reason = "a test fails by panicking, and its name is its documentation"
 )]
 
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use handoff_tests::place::Place;
-use handoff_tests::prometheus::{Prometheus, free};
-use handoff_tests::relay::{Centre, Den, Manner, Reception, wait};
+use handoff_tests::prometheus::Prometheus;
+use handoff_tests::relay::{BothEnds, Centre, Database, Den, Manner, Reception, Says, wait};
 
 #[test]
 fn what_a_stock_prometheus_sends_arrives_once_through_an_outage() {
@@ -51,44 +51,63 @@ fn what_a_stock_prometheus_sends_arrives_once_through_an_outage() {
 }
 
 /// Prometheus → agent → server → Prometheus, with the server gone for a while and the agent killed
-/// meanwhile.
+/// meanwhile. `scripts/torture prometheus` does the same for minutes.
 #[test]
 fn two_stock_prometheuses_have_the_same_samples_through_kills_of_all_between_them() {
     let place = Place::temporary().unwrap();
-    let dirs = ["sender", "sink", "edge", "centre"].map(|name| place.path().join(name));
+    let mut ends = BothEnds::new(place.path()).unwrap();
+    ends.more(500).unwrap();
+    ends.kill_server();
+    ends.more(500).unwrap();
+    ends.kill_agent().unwrap();
+    ends.more(500).unwrap();
+    assert!(ends.is_behind().unwrap(), "what the server misses is on disk");
+    ends.start_server().unwrap();
+    ends.more(500).unwrap();
+    let (series, _) = ends.compare().unwrap();
+    assert!(series > 100, "{series} series");
+}
+
+/// A Prometheus that takes nothing that is older than what it has. It took a segment, and the answer was
+/// lost: what it says of the same segment then is that it has it. What it says of another that is too old
+/// is not.
+#[test]
+fn what_a_stock_prometheus_says_of_a_segment_that_it_has_counts_as_written_and_of_no_other() {
+    let place = Place::temporary().unwrap();
+    let dirs = ["sink", "edge", "centre"].map(|name| place.path().join(name));
     dirs.iter().for_each(|dir| std::fs::create_dir_all(dir).unwrap());
-    let [sender, sink, edge, centre] = &dirs;
-    let sink = Prometheus::sink(sink).unwrap();
-    let url = format!("http://{}/api/v1/write", sink.http);
-    let reception = Reception::new(centre).unwrap().set("HANDOFF_RELAY__WRITE_URL", &url);
-    let den = Den::new(edge, &[("centre", reception.relay)]).unwrap().at(free().unwrap());
+    let [sink, edge, centre] = &dirs;
+    let sink = Prometheus::strict(sink).unwrap();
+    let lossy = Database::before(sink.http).unwrap();
+    let reception = Reception::new(centre).unwrap().set("HANDOFF_RELAY__WRITE_URL", &lossy.url());
+    let den = Den::new(edge, &[("centre", reception.relay)]).unwrap();
     let server = reception.start().unwrap();
     let agent = den.agent(&[]).unwrap();
-    let sender = Prometheus::start(sender, agent.http).unwrap();
-    let more = |agent: &handoff_tests::relay::Agent, samples: usize| {
-        let taken = || agent.count("handoff_relay_samples_total").unwrap();
-        let before = taken();
+    let now = i64::try_from(UNIX_EPOCH.elapsed().unwrap().as_millis()).unwrap();
+    let at = |ago: i64| ("up".to_owned(), now - ago, 1.0_f64.to_bits());
+    let until = |so: &dyn Fn() -> bool| {
         // nextest ends a test that waits for ever.
-        while taken() < before + samples {
-            wait(Duration::from_millis(50));
+        while !so() {
+            wait(Duration::from_millis(20));
         }
     };
-    more(&agent, 500);
-    drop(server);
-    more(&agent, 500);
+    let set_aside = || agent.metric("handoff_relay_quarantine_bytes").unwrap() > Some(0.0);
+    // Several times of one series: sent again, all but the last are out of order.
+    lossy.say(Says::NothingOnce);
+    assert_eq!(agent.post(&[at(5_000), at(4_000), at(3_000)]).unwrap().status, 204);
+    until(&|| lossy.answers().len() >= 2 && den.files().unwrap().is_empty());
+    assert_eq!(lossy.answers(), [0, 400], "it took them, was not heard, and said so again");
+    assert!(!set_aside(), "they are there");
+    assert_eq!(agent.post(&[at(2_000)]).unwrap().status, 204);
+    until(&|| lossy.answers().len() >= 3);
+    assert_eq!(lossy.answers(), [0, 400, 204]);
+    // One that is too old and was never sent before is not there, whatever it is called.
+    assert_eq!(agent.post(&[at(60_000)]).unwrap().status, 204);
+    until(&set_aside);
+    assert_eq!(lossy.answers().last(), Some(&400));
+    assert_eq!(agent.post(&[at(1_000)]).unwrap().status, 204);
+    until(&|| lossy.answers().last() == Some(&204));
     drop(agent);
-    let agent = den.agent(&[]).unwrap();
-    more(&agent, 500);
-    assert!(!den.files().unwrap().is_empty(), "what the server misses is on disk");
-    let server = reception.start().unwrap();
-    more(&agent, 500);
-    let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs_f64();
-    let sent = sender.samples(now).unwrap();
-    assert!(sent.len() > 100, "{} series", sent.len());
-    sink.wait_for(&sent, now);
-    den.wait_until(<[String]>::is_empty);
-    sender.stop().unwrap();
-    agent.stop().unwrap();
     server.stop().unwrap();
     sink.stop().unwrap();
 }

@@ -196,6 +196,7 @@ pub(crate) fn of_code(code: Code) -> Exit {
         | Code::NotPrepared
         | Code::ProcessReady
         | Code::Contradiction
+        | Code::CallbackOff
         | Code::CallsInvalid
         | Code::CallReused
         | Code::KeyReused => Exit::Refused,

@@ -149,6 +149,19 @@ impl DeliveryManager {
         self.lanes.get(usize::from(shard))?.encoder.last_encoded()
     }
 
+    /// When the oldest segment was made that a destination has not confirmed; of one that is in the file
+    /// alone it is only known that it was not before the block began.
+    #[must_use]
+    pub fn unconfirmed_since(&self, destination: DestinationId) -> Option<Steady> {
+        let of = |(shard, lane): (ShardId, &ShardLane)| {
+            let last = lane.encoder.last_encoded()?;
+            let next = self.acks.last(shard, destination).map_or(lane.first, |last| last + 1);
+            let key = SegmentKey { shard, segment: next };
+            (next <= last).then(|| self.exchange.since(key).unwrap_or(self.begun.steady))
+        };
+        (0..).zip(&self.lanes).filter_map(of).min()
+    }
+
     /// Whether another block should take over: this one is large or old enough, or a shard of it has
     /// left the live path. One that began without somebody goes on until that one, or another who
     /// cannot go on here, is there for the next: but not for less than the window.

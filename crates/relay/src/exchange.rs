@@ -146,6 +146,14 @@ impl Exchange {
         self.lanes.get(usize::from(shard)).map(|lane| lane.first)
     }
 
+    /// When a segment that is still here was put in.
+    #[must_use]
+    pub fn since(&self, key: SegmentKey) -> Option<Steady> {
+        let lane = self.lanes.get(usize::from(key.shard))?;
+        let held = lane.held.get(key.segment.checked_sub(lane.first)? as usize)?;
+        Some(Steady(held.due.0.saturating_sub(self.limits.window.0)))
+    }
+
     /// Whether it began without somebody: then everything is on its way to the file from the start.
     #[must_use]
     pub const fn is_parted(&self) -> bool {

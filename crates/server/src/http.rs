@@ -42,6 +42,7 @@ mod stamp;
 mod stream;
 mod streams;
 mod tokens;
+mod websocket;
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};

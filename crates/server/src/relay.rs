@@ -9,7 +9,7 @@
 //!   whoever waits for it is not read from. What is new goes before backlogs.
 //!
 //! ```text
-//!  socket ─▶ Session ──segment──▶ Machine: decode ──parcel──▶ a lane per shard ─▶ Sinks: topic, remote write
+//!  socket ─▶ Session ──segment──▶ Machine: decode ──parcel──▶ a lane per shard ─▶ Sinks: topic, remote write, program
 //!               ▲  one task a     on a thread that            one delivery at         each with its own mark
 //!               │  connection     may compute                 a time                        │
 //!               └───────────────────────── Ack · Reject ◀─────────────────────────────────┘
@@ -42,8 +42,8 @@ pub(crate) use self::agents::{AgentView, SessionView};
 use self::blocks::Blocks;
 use self::line::Line;
 use self::machine::Pool;
-pub(crate) use self::sinks::SinkView;
 use self::sinks::Sinks;
+pub(crate) use self::sinks::{Answer, Ask, Asked, Post, Programs, SinkView};
 use crate::auth::Gatekeeper;
 use crate::clock::Clock;
 use crate::dice::Dice;
@@ -91,6 +91,10 @@ struct Door {
     /// Bytes of messages that are being read.
     intake: Arc<Semaphore>,
     intake_max: usize,
+    /// The half of them that backlogs may have.
+    intake_old: Arc<Semaphore>,
+    /// Whose turn it is, of backlogs. Those who wait stand in line.
+    turn: Arc<Semaphore>,
     /// Bytes on their way to the sinks.
     pending: Arc<Semaphore>,
     pending_max: usize,
@@ -160,6 +164,8 @@ impl Reception {
             pool: Pool::new(),
             intake: Arc::new(Semaphore::new(intake)),
             intake_max: intake,
+            intake_old: Arc::new(Semaphore::new(intake / 2)),
+            turn: Arc::new(Semaphore::new(1)),
             pending: Arc::new(Semaphore::new(pending)),
             pending_max: pending,
             pacer: Mutex::new(pacer),
@@ -217,6 +223,11 @@ impl Reception {
     /// Where samples go, and how that is.
     pub(crate) fn sinks(&self) -> Vec<SinkView> {
         self.0.sinks.views()
+    }
+
+    /// Where a program that takes samples stands, if `relay.callback` says that one may.
+    pub(crate) fn programs(&self) -> Option<Programs> {
+        self.0.sinks.programs()
     }
 
     /// Serves agents on a listener until told to stop. Then nothing more is accepted, what was taken

@@ -136,6 +136,8 @@ pub enum Code {
     Contradiction,
     /// No agent of the relay has this name, or none that the caller sees.
     AgentNotFound,
+    /// A program wants to take samples, and the receiver gives them to none.
+    CallbackOff,
     /// There is no such call, dead letter or channel, or none that the caller sees.
     CallNotFound,
     /// A call, a client or a channel cannot be as it is described.
@@ -170,7 +172,7 @@ pub enum Code {
 
 impl Code {
     /// Every code there is, for the page that explains them.
-    pub const ALL: [Self; 75] = [
+    pub const ALL: [Self; 76] = [
         Self::RoomBusy,
         Self::JournalFull,
         Self::DiskFull,
@@ -231,6 +233,7 @@ impl Code {
         Self::ProcessReady,
         Self::Contradiction,
         Self::AgentNotFound,
+        Self::CallbackOff,
         Self::CallNotFound,
         Self::CallsInvalid,
         Self::CallsFull,
@@ -312,6 +315,7 @@ impl Code {
             Self::ProcessReady => "exchange.process_ready",
             Self::Contradiction => "exchange.contradiction",
             Self::AgentNotFound => "relay.agent_not_found",
+            Self::CallbackOff => "relay.callback_off",
             Self::CallNotFound => "calls.not_found",
             Self::CallsInvalid => "calls.invalid",
             Self::CallsFull => "calls.full",
@@ -452,6 +456,7 @@ impl Code {
             Self::AgentNotFound => {
                 "check the name; agents are known from their first connection after a start on"
             }
+            Self::CallbackOff => "set relay.callback = true and start the server again",
             Self::CallNotFound => {
                 "check the id; a call that is over is known for calls.kept_secs only"
             }

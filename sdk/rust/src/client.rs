@@ -18,6 +18,7 @@ use crate::calls::Calls;
 use crate::error::{Error, Problem};
 use crate::events::Events;
 use crate::exchange::Exchange;
+use crate::relay::Relay;
 use crate::server::{Readiness, Server};
 use crate::streams::Streams;
 use crate::target::Base;
@@ -227,6 +228,12 @@ impl Client {
     #[must_use]
     pub fn calls(&self) -> Calls<'_> {
         Calls::new(self)
+    }
+
+    /// Samples that agents of the relay send.
+    #[must_use]
+    pub fn relay(&self) -> Relay<'_> {
+        Relay::new(self)
     }
 
     /// Tokens that open this server.

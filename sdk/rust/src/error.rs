@@ -62,6 +62,14 @@ pub enum Error {
         /// What was wrong.
         why: String,
     },
+    /// The server ends a connection that was to last, and does not want it again.
+    #[error("{url} ends the connection: {why}")]
+    Dismissed {
+        /// The server's URL.
+        url: String,
+        /// Why.
+        why: String,
+    },
     /// The server's URL cannot be used.
     #[error("`{url}` cannot be used as the URL of a server: {why}")]
     BadUrl {
@@ -99,6 +107,7 @@ impl Error {
             },
             Self::Unreachable { .. }
             | Self::Timeout { sent: false, .. }
+            | Self::Dismissed { .. }
             | Self::BadUrl { .. }
             | Self::Invalid(_) => Outcome::NotApplied,
         }
@@ -113,7 +122,10 @@ impl Error {
             Self::Problem(problem) => matches!(problem.status, 408 | 429 | 500..),
             Self::Unreachable { .. } | Self::Lost { .. } | Self::Timeout { .. } => true,
             Self::Redis(trouble) => trouble.may_pass(),
-            Self::Protocol { .. } | Self::BadUrl { .. } | Self::Invalid(_) => false,
+            Self::Protocol { .. }
+            | Self::Dismissed { .. }
+            | Self::BadUrl { .. }
+            | Self::Invalid(_) => false,
         }
     }
 
@@ -156,7 +168,7 @@ impl Error {
                  speaks",
             ),
             Self::BadUrl { .. } => Some("write it like http://127.0.0.1:7070"),
-            Self::Invalid(_) | Self::Redis(_) => None,
+            Self::Dismissed { .. } | Self::Invalid(_) | Self::Redis(_) => None,
         }
     }
 }

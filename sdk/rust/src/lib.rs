@@ -1,5 +1,5 @@
-//! The client library of Handoff: its HTTP API, calls over WebSocket or through Redis, and the sevent
-//! protocol.
+//! The client library of Handoff: its HTTP API, calls over WebSocket or through Redis, samples of the
+//! relay, and the sevent protocol.
 //!
 //! # Constraints
 //! * Everything is bounded: time of a connection and of a request, length of an answer, number of
@@ -38,6 +38,7 @@ mod connect;
 mod error;
 pub mod events;
 pub mod exchange;
+pub mod relay;
 pub mod server;
 pub mod sevent;
 mod sse;
@@ -47,6 +48,7 @@ mod time;
 mod tls;
 pub mod tokens;
 mod transport;
+mod websocket;
 
 pub use backoff::Backoff;
 pub use client::{Client, Options};

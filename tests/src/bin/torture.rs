@@ -58,6 +58,10 @@ enum Tortured {
     Calls,
     /// The agent of the relay, and the centres it sends to
     Relay,
+    /// Agents of the relay that come back together
+    Herd,
+    /// A Prometheus at both ends of the relay, and a long outage between them
+    Prometheus,
 }
 
 #[derive(Default)]
@@ -88,6 +92,8 @@ fn main() -> ExitCode {
         Tortured::Exchange => torture_exchange(&arguments),
         Tortured::Calls => torture_calls(&arguments),
         Tortured::Relay => torture_relay(&arguments),
+        Tortured::Herd => torture_herd(&arguments),
+        Tortured::Prometheus => torture_prometheus(&arguments),
     };
     match tortured {
         Ok(summary) => {
@@ -274,13 +280,11 @@ impl Drop for Again {
 
 /// One directory after the other until time is over: agents killed, centres that come and go.
 fn torture_relay(arguments: &Arguments) -> Result<Summary, String> {
-    let parent = match &arguments.dir {
-        Some(dir) => dir.clone(),
-        None => programs()?.join("torture-data"),
-    };
+    let parent = parent_of(arguments)?;
+    let keeper = beside("keeper")?;
     let over = clock() + Duration::from_secs(arguments.for_secs);
     let mut sum = relay::Outcomes::default();
-    let (mut directories, mut servers) = (0, 0);
+    let (mut directories, mut servers, mut keepers) = (0, 0, 0);
     while clock() < over {
         let seed = arguments.seed.wrapping_add(directories);
         let mut place = Place::below(&parent).map_err(|error| format!("no directory: {error}"))?;
@@ -299,10 +303,13 @@ fn torture_relay(arguments: &Arguments) -> Result<Summary, String> {
         }
         directories += 1;
         sum += hunt.outcomes();
-        let (outcomes, killed) = chase(&parent, seed, over)?;
-        directories += 1;
-        sum += outcomes;
-        servers += killed;
+        for kept_by in [None, Some(&keeper)] {
+            let (outcomes, killed) = chase(&parent, kept_by.map(PathBuf::as_path), seed, over)?;
+            directories += 1;
+            sum += outcomes;
+            servers += killed.0;
+            keepers += killed.1;
+        }
         eprintln!("{directories} directories, {} kills, {servers} of servers", sum.kills);
     }
     Ok(vec![
@@ -310,6 +317,7 @@ fn torture_relay(arguments: &Arguments) -> Result<Summary, String> {
         ("kills", sum.kills),
         ("  before ready", sum.kills_at_start),
         ("kills of servers", servers),
+        ("kills of programs that keep samples", keepers),
         ("clean ends", sum.clean_ends),
         ("samples acknowledged", sum.acknowledged),
         ("samples refused", sum.refused),
@@ -318,10 +326,19 @@ fn torture_relay(arguments: &Arguments) -> Result<Summary, String> {
     ])
 }
 
-/// Agent and server, both killed.
-fn chase(parent: &Path, seed: u64, over: Instant) -> Result<(relay::Outcomes, u64), String> {
+/// Agent and server, both killed, and a program that keeps samples if there is one. What became of
+/// samples, and how many servers and programs were killed.
+fn chase(
+    parent: &Path,
+    keeper: Option<&Path>,
+    seed: u64,
+    over: Instant,
+) -> Result<(relay::Outcomes, (u64, u64)), String> {
     let mut place = Place::below(parent).map_err(|error| format!("no directory: {error}"))?;
-    let chase = relay::Chase::new(seed, place.path());
+    let chase = match keeper {
+        Some(program) => relay::Chase::keeping(program, false, seed, place.path()),
+        None => relay::Chase::new(seed, place.path()),
+    };
     let mut chase = chase.map_err(|error| format!("no receiver: {error}"))?;
     let mut chased = Ok(());
     for _ in 0..LIVES {
@@ -334,7 +351,57 @@ fn chase(parent: &Path, seed: u64, over: Instant) -> Result<(relay::Outcomes, u6
         place.keep();
         return Err(format!("{found}\nagain: scripts/torture relay --seed {seed}"));
     }
-    Ok(chase.outcomes())
+    let (outcomes, servers) = chase.outcomes();
+    Ok((outcomes, (servers, chase.keepers())))
+}
+
+/// Twenty agents that come back together, after an outage of a sixth of the time. Draining takes about
+/// as long as the outage, and reading the topic some more.
+fn torture_herd(arguments: &Arguments) -> Result<Summary, String> {
+    let place = Place::below(&parent_of(arguments)?).map_err(|error| error.to_string())?;
+    let outage = Duration::from_secs((arguments.for_secs / 6).max(10));
+    let figures = relay::herd(place.path(), 20, outage).map_err(|error| error.to_string())?;
+    eprintln!("{figures:?}");
+    if figures.peak > 2.0 * figures.steady {
+        return Err(format!("more than twice the usual rate was taken: {figures:?}"));
+    }
+    if figures.lag >= Duration::from_secs(30) {
+        return Err(format!("what is new was late: {figures:?}"));
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rate")]
+    let rate = |rate: f64| rate as u64;
+    Ok(vec![
+        ("agents", 20),
+        ("samples, each once", figures.samples),
+        ("samples a second, usually", rate(figures.steady)),
+        ("samples a second, at most", rate(figures.peak)),
+        ("seconds gone", outage.as_secs()),
+        ("seconds until all had arrived", figures.drained.as_secs()),
+        ("milliseconds what is new was late", u64::try_from(figures.lag.as_millis()).unwrap_or(0)),
+    ])
+}
+
+/// The server is gone for all but a minute of the time, and the agent killed meanwhile.
+fn torture_prometheus(arguments: &Arguments) -> Result<Summary, String> {
+    let place = Place::below(&parent_of(arguments)?).map_err(|error| error.to_string())?;
+    // A Prometheus is asked for the last ten minutes.
+    let outage = Duration::from_secs(arguments.for_secs.saturating_sub(60).clamp(20, 480));
+    let ends = relay::long_outage(place.path(), outage, 3);
+    let (series, samples) = ends.map_err(|error| error.to_string())?;
+    Ok(vec![
+        ("seconds gone", outage.as_secs()),
+        ("agents killed meanwhile", 3),
+        ("series that both ends have", series as u64),
+        ("samples that both ends have", samples as u64),
+    ])
+}
+
+/// Where directories are made.
+fn parent_of(arguments: &Arguments) -> Result<PathBuf, String> {
+    match &arguments.dir {
+        Some(dir) => Ok(dir.clone()),
+        None => Ok(programs()?.join("torture-data")),
+    }
 }
 
 fn torture_streams(arguments: &Arguments) -> Result<Summary, String> {

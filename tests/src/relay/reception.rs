@@ -27,11 +27,19 @@ impl Reception {
     /// # Errors
     /// Whatever the operating system answers.
     pub fn new(place: &Path) -> io::Result<Self> {
+        Self::at(place, SocketAddr::from(([127, 0, 0, 1], 0)))
+    }
+
+    /// The same with its HTTP at this address.
+    ///
+    /// # Errors
+    /// Whatever the operating system answers.
+    pub fn at(place: &Path, http: SocketAddr) -> io::Result<Self> {
         let relay = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
         let lair = Lair::new(program(), place)
             .verb("serve")
             .with("--json")
-            .with("--listen=127.0.0.1:0")
+            .with(&format!("--listen={http}"))
             .with("--events-listen=127.0.0.1:0")
             .with(&format!("--relay-listen={relay}"))
             .set("HANDOFF_SERVER__DISK_FREE_MIN", "0")
@@ -47,6 +55,13 @@ impl Reception {
     #[must_use]
     pub fn set(mut self, variable: &str, value: &str) -> Self {
         self.lair = self.lair.set(variable, value);
+        self
+    }
+
+    /// The same with one more argument.
+    #[must_use]
+    pub fn with(mut self, argument: &str) -> Self {
+        self.lair = self.lair.with(argument);
         self
     }
 

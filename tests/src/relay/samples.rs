@@ -1,5 +1,7 @@
 //! Bodies of remote write, made by hand: protobuf and Snappy, as the published messages have them.
 
+use handoff_relay::remote_write::unpack;
+
 /// A sample: its series, its time and its value's bits.
 pub type Taken = (String, i64, u64);
 
@@ -94,14 +96,38 @@ pub fn read_v2(request: &[u8]) -> Option<Vec<Taken>> {
                 values.push(String::from_utf8_lossy(value));
             }
         }
-        for sample in inside.iter().filter_map(|field| field.bytes(2)) {
-            let of = self::fields(sample)?;
-            let bits = of.iter().find_map(|field| field.fixed(1)).unwrap_or(0);
-            let time = of.iter().find_map(|field| field.number(2)).unwrap_or(0);
-            samples.push((values.join(","), time.cast_signed(), bits));
-        }
+        read_samples(&inside, &values.join(","), &mut samples)?;
     }
     Some(samples)
+}
+
+/// The same of a packed `prometheus.WriteRequest`.
+#[must_use]
+pub fn read_v1(body: &[u8]) -> Option<Vec<Taken>> {
+    let mut request = Vec::new();
+    unpack(body, 256 << 20, &mut request).ok()?;
+    let mut samples = Vec::new();
+    for series in fields(&request)?.iter().filter_map(|field| field.bytes(1)) {
+        let inside = fields(series)?;
+        let mut values = Vec::new();
+        for label in inside.iter().filter_map(|field| field.bytes(1)) {
+            let value = fields(label)?.iter().find_map(|field| field.bytes(2)).unwrap_or_default();
+            values.push(String::from_utf8_lossy(value));
+        }
+        read_samples(&inside, &values.join(","), &mut samples)?;
+    }
+    Some(samples)
+}
+
+/// The samples of a series; both messages have them at the same place.
+fn read_samples(series: &[Field<'_>], name: &str, samples: &mut Vec<Taken>) -> Option<()> {
+    for sample in series.iter().filter_map(|field| field.bytes(2)) {
+        let of = fields(sample)?;
+        let bits = of.iter().find_map(|field| field.fixed(1)).unwrap_or(0);
+        let time = of.iter().find_map(|field| field.number(2)).unwrap_or(0);
+        samples.push((name.to_owned(), time.cast_signed(), bits));
+    }
+    Some(())
 }
 
 /// A field of a message.

@@ -24,7 +24,8 @@
 //! | 18 a refill that fails says so, and its file stays | `tools::a_replay_that_fails_…`, `outages::what_a_centre_will_never_take_…`, `relay/delivery/sessions.rs` |
 //! | numbers that no two processes give | `copies`, `sim/src/relay` |
 //!
-//! 8, 17, 19 and 20 are the receiver's.
+//! 8, 17, 19 and 20 are the receiver's: `tests/tests/kill_relay.rs`, `tests/tests/prometheus.rs` and
+//! `refusing`, `herd` and `crates/relay-agent/tests/by_hand/herd.rs`, `receiving`. Where samples go is in `sinks`.
 
 #![allow(
     missing_docs,
@@ -42,6 +43,8 @@ mod outages;
 mod receiving;
 mod refusing;
 mod rotating;
+mod scene;
+mod sinks;
 mod stopping;
 mod tls;
 mod tools;

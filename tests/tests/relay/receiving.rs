@@ -1,174 +1,105 @@
 //! The real server as the receiver: what it forgets, who may come, and what people see.
 
 use std::fs;
-use std::path::Path;
-use std::time::Duration;
+use std::path::PathBuf;
+use std::process::Command;
 
 use handoff_tests::http::Http;
-use handoff_tests::place::Place;
+use handoff_tests::prometheus::free;
 use handoff_tests::relay::samples::Taken;
-use handoff_tests::relay::{Agent, Den, Reception, samples_of, wait};
-use handoff_tests::served::{PATIENCE, Served};
-use serde_json::Value;
+use handoff_tests::relay::samples_of;
+use handoff_tests::served::{PATIENCE, program};
+use rcgen::{CertifiedKey, generate_simple_self_signed};
 
-/// An agent's directory and a receiver's.
-fn both(place: &Place) -> (Den, Reception) {
-    let (edge, centre) = (place.path().join("edge"), place.path().join("centre"));
-    fs::create_dir_all(&edge).unwrap();
-    fs::create_dir_all(&centre).unwrap();
-    let reception = Reception::new(&centre).unwrap();
-    (Den::new(&edge, &[("centre", reception.relay)]).unwrap(), reception)
-}
-
-fn samples(numbers: std::ops::Range<i64>) -> Vec<Taken> {
-    numbers.map(|n| (format!("s{}", n % 3), n, n.cast_unsigned())).collect()
-}
-
-fn send(agent: &Agent, samples: &[Taken]) {
-    assert_eq!(agent.post(samples).unwrap().status, 204);
-}
-
-/// Waits until the topic has these samples, each once, and no others.
-#[track_caller]
-fn expect(server: &Served, samples: &[Taken]) {
-    // nextest ends a test that waits for ever.
-    while samples_of(server.http).unwrap().len() < samples.len() {
-        wait(Duration::from_millis(20));
-    }
-    let found = samples_of(server.http).unwrap();
-    for sample in samples {
-        assert_eq!(found.get(sample), Some(&1), "{sample:?}");
-    }
-    assert_eq!(found.len(), samples.len(), "there are others");
-}
-
-fn ask(server: &Served, path: &str) -> Value {
-    Http::connect(server.http, PATIENCE).unwrap().ask("GET", path, None).unwrap().json().unwrap()
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        match entry.file_type().unwrap().is_dir() {
-            true => copy(&entry.path(), &to.join(entry.file_name())),
-            false => {
-                fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
-            }
-        }
-    }
-}
+use crate::scene::{Scene, copy, samples, until};
 
 #[test]
 fn a_receiver_that_is_restarted_asks_for_a_key_frame_and_doubles_nothing() {
-    let place = Place::temporary().unwrap();
-    let (den, reception) = both(&place);
-    let server = reception.start().unwrap();
-    let agent = den.agent(&[]).unwrap();
+    let mut scene = Scene::new();
     let all = samples(0..300);
-    send(&agent, &all[..100]);
-    expect(&server, &all[..100]);
-    server.stop().unwrap();
-    let server = reception.start().unwrap();
-    send(&agent, &all[100..200]);
-    drop(server);
-    let server = reception.start().unwrap();
-    send(&agent, &all[200..]);
-    expect(&server, &all);
-    agent.stop().unwrap();
-    server.stop().unwrap();
+    scene.send(&all[..100]);
+    scene.expect(&all[..100]);
+    scene.stop();
+    scene.start();
+    scene.send(&all[100..200]);
+    scene.kill();
+    scene.start();
+    scene.send(&all[200..]);
+    scene.expect(&all);
+    scene.end();
 }
 
 #[test]
 fn a_receiver_without_its_directory_goes_on_by_itself_and_says_what_it_does_not_have() {
-    let place = Place::temporary().unwrap();
-    let (den, reception) = both(&place);
-    let server = reception.start().unwrap();
-    let agent = den.agent(&[]).unwrap();
+    let mut scene = Scene::new();
     let all = samples(0..300);
-    send(&agent, &all[..100]);
-    expect(&server, &all[..100]);
-    drop(server);
-    fs::remove_dir_all(reception.data_dir()).unwrap();
-    send(&agent, &all[100..200]);
-    let server = reception.start().unwrap();
-    send(&agent, &all[200..]);
+    scene.send(&all[..100]);
+    scene.expect(&all[..100]);
+    scene.kill();
+    fs::remove_dir_all(scene.reception.data_dir()).unwrap();
+    scene.send(&all[100..200]);
+    scene.start();
+    scene.send(&all[200..]);
     // What was confirmed was in the directory that is gone; everything else is there.
-    expect(&server, &all[100..]);
-    den.wait_until(<[String]>::is_empty);
-    let missing = ask(&server, "/v1/relay/agents/edge")["missing"].as_u64().unwrap();
+    scene.expect(&all[100..]);
+    scene.den.wait_until(<[String]>::is_empty);
+    let missing = scene.ask("/v1/relay/agents/edge")["missing"].as_u64().unwrap();
     assert!(missing > 0, "nobody is told");
-    agent.stop().unwrap();
-    server.stop().unwrap();
+    scene.end();
 }
 
 #[test]
 fn a_receiver_restored_from_an_older_copy_goes_on_from_there_and_doubles_nothing() {
-    let place = Place::temporary().unwrap();
-    let (den, reception) = both(&place);
-    let server = reception.start().unwrap();
-    let agent = den.agent(&[]).unwrap();
+    let mut scene = Scene::new();
     let all = samples(0..400);
-    send(&agent, &all[..100]);
-    expect(&server, &all[..100]);
-    server.stop().unwrap();
-    let older = place.path().join("older");
-    copy(reception.data_dir(), &older);
-    let server = reception.start().unwrap();
-    send(&agent, &all[100..200]);
-    expect(&server, &all[..200]);
-    drop(server);
-    fs::remove_dir_all(reception.data_dir()).unwrap();
-    copy(&older, reception.data_dir());
-    send(&agent, &all[200..300]);
-    let server = reception.start().unwrap();
-    send(&agent, &all[300..]);
-    den.wait_until(<[String]>::is_empty);
-    let found = samples_of(server.http).unwrap();
+    scene.send(&all[..100]);
+    scene.expect(&all[..100]);
+    scene.stop();
+    let older = scene.place.path().join("older");
+    copy(scene.reception.data_dir(), &older);
+    scene.start();
+    scene.send(&all[100..200]);
+    scene.expect(&all[..200]);
+    scene.kill();
+    fs::remove_dir_all(scene.reception.data_dir()).unwrap();
+    copy(&older, scene.reception.data_dir());
+    scene.send(&all[200..300]);
+    scene.start();
+    scene.send(&all[300..]);
+    scene.den.wait_until(<[String]>::is_empty);
+    let found = samples_of(scene.server().http).unwrap();
     assert_eq!(found.values().find(|times| **times > 1), None, "each once");
     let not_there = all.iter().filter(|sample| !found.contains_key(*sample));
     let lost: Vec<&Taken> = not_there.collect();
     let confirmed_meanwhile: Vec<&Taken> = all[100..200].iter().collect();
     assert!(lost.iter().all(|sample| confirmed_meanwhile.contains(sample)), "{lost:?}");
-    agent.stop().unwrap();
-    server.stop().unwrap();
+    scene.end();
 }
 
 #[test]
 fn a_receiver_whose_disk_is_full_confirms_nothing_and_loses_nothing() {
-    let place = Place::temporary().unwrap();
-    let (den, reception) = both(&place);
-    let full = reception.clone().set("HANDOFF_SERVER__DISK_FREE_MIN", "1000TiB");
-    let server = full.start().unwrap();
-    let agent = den.agent(&[]).unwrap();
+    let mut scene = Scene::with(&[("HANDOFF_SERVER__DISK_FREE_MIN", "1000TiB")]);
     let all = samples(0..100);
-    send(&agent, &all);
-    den.wait_until(|files| !files.is_empty());
-    assert_eq!(samples_of(server.http).unwrap().len(), 0);
-    let trouble = ask(&server, "/v1/relay/agents/edge")["trouble"].to_string();
+    scene.send(&all);
+    scene.den.wait_until(|files| !files.is_empty());
+    assert_eq!(samples_of(scene.server().http).unwrap().len(), 0);
+    let trouble = scene.ask("/v1/relay/agents/edge")["trouble"].to_string();
     assert!(trouble.contains("disk"), "{trouble}");
-    server.stop().unwrap();
-    let server = reception.start().unwrap();
-    expect(&server, &all);
-    den.wait_until(<[String]>::is_empty);
-    agent.stop().unwrap();
-    server.stop().unwrap();
+    scene.stop();
+    scene.reception = scene.reception.set("HANDOFF_SERVER__DISK_FREE_MIN", "0");
+    scene.start();
+    scene.expect(&all);
+    scene.end();
 }
 
 #[test]
 fn agents_are_listed_with_what_they_say_of_themselves() {
-    let place = Place::temporary().unwrap();
-    let (den, reception) = both(&place);
-    let server = reception.start().unwrap();
-    let agent = den.agent(&[]).unwrap();
+    let scene = Scene::new();
     let all = samples(0..50);
-    send(&agent, &all);
-    expect(&server, &all);
-    let told = || ask(&server, "/v1/relay/agents/edge")["told"].clone();
-    while told().is_null() {
-        wait(Duration::from_millis(20));
-    }
-    let listed = ask(&server, "/v1/relay/agents");
+    scene.send(&all);
+    scene.expect(&all);
+    until(|| !scene.ask("/v1/relay/agents/edge")["told"].is_null());
+    let listed = scene.ask("/v1/relay/agents");
     let one = &listed["agents"][0];
     assert_eq!((&one["agent"], &one["connected"]), (&"edge".into(), &true.into()));
     assert_eq!(one["samples"], 50);
@@ -176,20 +107,42 @@ fn agents_are_listed_with_what_they_say_of_themselves() {
     assert_eq!(one["told"]["destinations"][0]["name"], "centre");
     assert_eq!(one["told"]["destinations"][0]["connected"], true);
     assert_eq!(listed["sinks"][0]["name"], "topic metrics");
-    let nobody = Http::connect(server.http, PATIENCE).unwrap();
-    let answer = { nobody }.ask("GET", "/v1/relay/agents/nobody", None).unwrap();
+    let mut http = Http::connect(scene.server().http, PATIENCE).unwrap();
+    let answer = http.ask("GET", "/v1/relay/agents/nobody", None).unwrap();
     assert_eq!(answer.status, 404);
-    agent.stop().unwrap();
-    server.stop().unwrap();
+    scene.end();
+}
+
+#[test]
+fn how_far_behind_each_destination_of_an_agent_is_is_told_to_those_who_answer() {
+    let mut scene = Scene::empty();
+    scene.start();
+    let url = format!("handoff://{}", scene.reception.relay);
+    let nobody = format!("handoff://{}", free().unwrap());
+    scene.den.send_by(&[("centre", &url, ""), ("nobody", &nobody, "")]).unwrap();
+    scene.agent = Some(scene.den.agent(&[]).unwrap());
+    let all = samples(0..100);
+    scene.send(&all);
+    scene.expect(&all);
+    let lag = |name: &str| {
+        let told = scene.ask("/v1/relay/agents/edge")["told"]["destinations"].clone();
+        let all = told.as_array().cloned().unwrap_or_default();
+        all.into_iter().find(|one| one["name"] == name).map(|one| one["lagMs"].as_u64())
+    };
+    until(|| lag("nobody").flatten().is_some());
+    let first = lag("nobody").flatten();
+    assert_eq!(lag("centre"), Some(None), "it has everything");
+    until(|| lag("nobody").flatten() > first);
+    assert_eq!(lag("centre"), Some(None), "it has everything");
 }
 
 /// A token of this scope, made while the server is stopped, in a file.
-fn token(reception: &Reception, place: &Place, scope: &str) -> std::path::PathBuf {
-    let mut command = std::process::Command::new(handoff_tests::served::program());
+fn token(scene: &Scene, scope: &str) -> PathBuf {
+    let mut command = Command::new(program());
     command.args(["token", "create", "--name", "agent", "--scope", scope, "--data-dir"]);
-    let made = command.arg(reception.data_dir()).output().unwrap();
+    let made = command.arg(scene.reception.data_dir()).output().unwrap();
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    let file = place.path().join("token");
+    let file = scene.place.path().join("token");
     fs::write(&file, made.stdout).unwrap();
     file
 }
@@ -197,19 +150,129 @@ fn token(reception: &Reception, place: &Place, scope: &str) -> std::path::PathBu
 #[test]
 fn an_agent_is_received_by_a_token_for_its_name_and_by_no_other() {
     for (scope, is_let_in) in [("relay:edge", true), ("relay:other", false), ("streams", false)] {
-        let place = Place::temporary().unwrap();
-        let (den, reception) = both(&place);
-        let file = token(&reception, &place, scope);
-        let config = place.path().join("edge/relay.toml");
-        let text = fs::read_to_string(&config).unwrap();
-        fs::write(&config, format!("{text}token_file = \"{}\"\n", file.display())).unwrap();
-        let server = reception.set("HANDOFF_AUTH__ENABLED", "true").start().unwrap();
-        let agent = den.agent(&[]).unwrap();
-        send(&agent, &samples(0..10));
+        let mut scene = Scene::empty();
+        let shown = format!("token_file = \"{}\"\n", token(&scene, scope).display());
+        let url = format!("handoff://{}", scene.reception.relay);
+        scene.den.send_by(&[("centre", &url, &shown)]).unwrap();
+        scene.reception = scene.reception.set("HANDOFF_AUTH__ENABLED", "true");
+        scene.start();
+        scene.agent = Some(scene.den.agent(&[]).unwrap());
+        scene.send(&samples(0..10));
         let line = "handoff_relay_destination_confirmations_total{destination=\"centre\"}";
-        assert_eq!(agent.count(line).unwrap() > 0, is_let_in, "{scope}");
-        assert_eq!(den.files().unwrap().is_empty(), is_let_in, "{scope}");
-        drop(agent);
-        server.stop().unwrap();
+        assert_eq!(scene.agent().count(line).unwrap() > 0, is_let_in, "{scope}");
+        assert_eq!(scene.den.files().unwrap().is_empty(), is_let_in, "{scope}");
     }
+}
+
+/// A certificate for this machine and its key, in files of the scene.
+fn certificate(scene: &Scene, name: &str) -> (PathBuf, PathBuf) {
+    let CertifiedKey { cert, signing_key } =
+        generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+    let (chain, key) = (format!("{name}.pem"), format!("{name}.key"));
+    let (chain, key) = (scene.place.path().join(chain), scene.place.path().join(key));
+    fs::write(&chain, cert.pem()).unwrap();
+    fs::write(&key, signing_key.serialize_pem()).unwrap();
+    (chain, key)
+}
+
+#[test]
+fn agents_come_inside_tls_to_a_receiver_that_they_believe_and_to_no_other() {
+    let mut scene = Scene::empty();
+    let (chain, key) = certificate(&scene, "server");
+    let (other, _) = certificate(&scene, "other");
+    let shown = |path: &PathBuf| path.display().to_string();
+    scene.reception = scene
+        .reception
+        .set("HANDOFF_RELAY__TLS", "true")
+        .set("HANDOFF_SERVER__TLS_CERT_FILE", &shown(&chain))
+        .set("HANDOFF_SERVER__TLS_KEY_FILE", &shown(&key));
+    scene.start();
+    let url = format!("handoffs://{}", scene.reception.relay);
+    let by = |ca: &PathBuf| format!("ca_file = \"{}\"\n", ca.display());
+    let all = samples(0..300);
+    // Whoever is not believed gets nothing, and neither does one that is spoken to without TLS.
+    let plain = format!("handoff://{}", scene.reception.relay);
+    for (way, more, from) in [(&url, by(&other), 0), (&plain, String::new(), 100)] {
+        scene.den.send_by(&[("centre", way, &more)]).unwrap();
+        scene.agent = Some(scene.den.agent(&[]).unwrap());
+        scene.send(&all[from..from + 100]);
+        let line = "handoff_relay_destination_confirmations_total{destination=\"centre\"}";
+        assert_eq!(scene.agent().count(line).unwrap(), 0, "{way}");
+        scene.agent.take().unwrap().stop().unwrap();
+    }
+    scene.den.send_by(&[("centre", &url, &by(&chain))]).unwrap();
+    scene.agent = Some(scene.den.agent(&[]).unwrap());
+    scene.send(&all[200..]);
+    scene.den.wait_until(<[String]>::is_empty);
+    let answered = Command::new("curl")
+        .args(["-s", "--cacert", &shown(&chain)])
+        .arg(format!("https://{}/v1/relay/agents/edge", scene.server().http))
+        .output()
+        .unwrap();
+    let agent: serde_json::Value = serde_json::from_slice(&answered.stdout).unwrap();
+    assert_eq!(agent["samples"], 300, "{agent}");
+}
+
+/// What SIGHUP brings in force counts for agents that connect from then on; what needs a restart is named.
+#[test]
+fn limits_that_are_read_again_hold_for_agents_that_come_then_and_nobody_is_cut_off() {
+    let mut scene = Scene::empty();
+    let config = scene.place.path().join("handoff.toml");
+    let write = |text: &str| fs::write(&config, format!("[relay]\n{text}")).unwrap();
+    write("sessions_max = 1000\n");
+    scene.reception = scene.reception.with(&format!("--config={}", config.display()));
+    scene.start();
+    scene.agent = Some(scene.den.agent(&[]).unwrap());
+    let all = samples(0..300);
+    scene.send(&all[..100]);
+    scene.expect(&all[..100]);
+    write("series_max = 2\nwrite_url = \"http://127.0.0.1:9/\"\n");
+    let hang_up = |scene: &Scene| {
+        Command::new("kill")
+            .arg("-HUP")
+            .arg(scene.server().prey.id().to_string())
+            .status()
+            .unwrap();
+    };
+    let reloads = |scene: &Scene| {
+        let acts = scene.ask("/v1/audit")["acts"].clone();
+        acts.as_array().map_or(0, |acts| {
+            acts.iter().filter(|act| act.to_string().contains("configuration")).count()
+        })
+    };
+    let before = reloads(&scene);
+    hang_up(&scene);
+    until(|| reloads(&scene) > before);
+    // Whoever is connected goes on under the old rules.
+    scene.send(&all[100..200]);
+    scene.expect(&all[..200]);
+    let sessions = scene.ask("/v1/relay/agents/edge")["sessions"].clone();
+    assert_eq!(sessions.as_array().map(Vec::len), Some(1), "{sessions}");
+    let sinks = scene.ask("/v1/relay/agents")["sinks"].clone();
+    assert_eq!(
+        sinks.as_array().map(Vec::len),
+        Some(1),
+        "where samples go needs a restart: {sinks}"
+    );
+    let words = scene.server().prey.last_words();
+    assert!(words.contains("relay.write_url"), "{words}");
+    // The next agent has three series where two are allowed: nothing of it is taken.
+    scene.agent.take().unwrap().stop().unwrap();
+    scene.agent = Some(scene.den.agent(&[]).unwrap());
+    scene.send(&all[200..]);
+    until(|| scene.ask("/v1/relay/agents/edge")["rejected"].as_u64() > Some(0));
+    // And back again.
+    write("");
+    let before = reloads(&scene);
+    hang_up(&scene);
+    until(|| reloads(&scene) > before);
+    scene.agent.take().unwrap().stop().unwrap();
+    scene.agent = Some(scene.den.agent(&[]).unwrap());
+    let last = samples(300..400);
+    scene.send(&last);
+    until(|| {
+        let found = samples_of(scene.server().http).unwrap();
+        last.iter().all(|sample| found.contains_key(sample))
+    });
+    scene.end();
 }

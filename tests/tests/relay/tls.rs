@@ -16,7 +16,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::world::World;
 
 /// Whoever comes inside TLS is led to a plain listener. Gives its address and its certificate.
-fn front(runtime: &Runtime, behind: SocketAddr) -> (SocketAddr, String) {
+pub(crate) fn front(runtime: &Runtime, behind: SocketAddr) -> (SocketAddr, String) {
     let CertifiedKey { cert, signing_key } =
         generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
     let key = PrivateKeyDer::try_from(signing_key.serialize_der()).unwrap();

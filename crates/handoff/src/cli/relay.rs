@@ -34,7 +34,7 @@ Examples:
 
 Agents are known from their first connection after the server's start on. Without --json: name, connected,
 lag of the newest sample, samples taken, segments not taken, what the agent has spooled and set aside,
-when it was last heard of.")]
+when it was last heard of. Where samples go, and what is wrong there, is said on stderr.")]
     Agents {
         /// How many at most
         #[arg(long)]

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use handoff_relay::refill::Ledger;
 use handoff_relay::{AckStatus, BlockId, DestinationId, Name, RefillSender, SegmentKey};
-use handoff_types::{Now, Span, Steady};
+use handoff_types::{Now, Span, Steady, Wall};
 use tracing::{error, info};
 
 use super::Core;
@@ -56,6 +56,14 @@ struct Held {
     couriers: Vec<Courier>,
 }
 
+impl Held {
+    /// Whether a destination lacks something of it.
+    fn owes(&self, to: usize) -> bool {
+        let mine = self.couriers.iter().find(|courier| courier.to == to);
+        mine.is_some_and(|one| !has_all(&self.sealed.ledger, &self.acks, one.id))
+    }
+}
+
 /// Every file that is not delivered, the oldest first.
 #[derive(Default)]
 pub(super) struct Backlog {
@@ -97,10 +105,13 @@ impl Backlog {
     /// Whether a destination lacks something of a block that is in a file.
     pub(super) fn owes(&self, block: BlockId, to: usize) -> bool {
         let files = self.files.values().filter(|held| held.sealed.file.block == block);
-        files.into_iter().any(|held| {
-            let mine = held.couriers.iter().find(|courier| courier.to == to);
-            mine.is_some_and(|one| !has_all(&held.sealed.ledger, &held.acks, one.id))
-        })
+        files.into_iter().any(|held| held.owes(to))
+    }
+
+    /// When the oldest file was begun of which a destination lacks something.
+    pub(super) fn owed_since(&self, to: usize) -> Option<Wall> {
+        let owed = self.files.iter().find(|(_, held)| held.owes(to));
+        owed.map(|(file, _)| file.begun())
     }
 
     /// A destination confirmed a segment, and all before it, that may be in a file too.

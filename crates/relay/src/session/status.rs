@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! │ memory │ spool │ spool may have │ files │ quarantine │ given up         numbers
-//! │ destinations │ (sized name │ flags: 1 connected │ milliseconds gone) × destinations
+//! │ destinations │ (sized name │ flags: 1 connected, 2 lag │ milliseconds gone │ milliseconds lag) × destinations
 //! ```
 
 use crate::ack::DESTINATIONS_MAX;
@@ -37,6 +37,8 @@ pub struct DestinationStatus {
     pub connected: bool,
     /// For how long it has not answered, in milliseconds.
     pub gone_millis: u64,
+    /// How old the oldest is that it has not confirmed, in milliseconds; none if it has everything.
+    pub lag_millis: Option<u64>,
 }
 
 impl Status {
@@ -52,10 +54,13 @@ impl Status {
         ] {
             wire::put(out, number);
         }
-        for DestinationStatus { name, connected, gone_millis } in &self.destinations {
+        for DestinationStatus { name, connected, gone_millis, lag_millis } in &self.destinations {
             wire::put_bytes(out, name.as_str().as_bytes());
-            out.push(u8::from(*connected));
+            out.push(u8::from(*connected) | u8::from(lag_millis.is_some()) << 1);
             wire::put(out, *gone_millis);
+            if let Some(lag) = lag_millis {
+                wire::put(out, *lag);
+            }
         }
     }
 
@@ -77,13 +82,19 @@ impl Status {
             let name = std::str::from_utf8(front.sized()?).ok();
             let name = name.and_then(|name| Name::try_from(name).ok());
             let name = name.ok_or(Malformed("has no proper name of a destination"))?;
-            let connected = match front.byte()? {
-                0 => false,
-                1 => true,
-                _ => return Err(Malformed("has flags that are not known")),
-            };
+            let flags = front.byte()?;
+            if flags > 3 {
+                return Err(Malformed("has flags that are not known"));
+            }
+            let connected = flags & 1 != 0;
             let gone_millis = front.number()?;
-            status.destinations.push(DestinationStatus { name, connected, gone_millis });
+            let lag_millis = if flags & 2 != 0 { Some(front.number()?) } else { None };
+            status.destinations.push(DestinationStatus {
+                name,
+                connected,
+                gone_millis,
+                lag_millis,
+            });
         }
         Ok(status)
     }

@@ -355,6 +355,7 @@ const REFUSALS: &[(&str, &[&[Code]])] = &[
         ],
     ),
     ("listRelayAgents", &[GUARDED, &[Code::RequestMalformed]]),
+    ("takeRelaySegments", &[GUARDED, &[Code::RequestMalformed, Code::CallbackOff]]),
     ("showRelayAgent", &[GUARDED, &[Code::RequestMalformed, Code::AgentNotFound]]),
     ("showCall", &[GUARDED, &[Code::RequestMalformed, Code::CallNotFound]]),
     ("cancelCall", &[GUARDED, CHANGE, &[Code::RequestMalformed, Code::CallNotFound]]),
@@ -472,6 +473,7 @@ fn described() -> OpenApiRouter<Door> {
         .routes(routes!(calls::requeue_call))
         .routes(routes!(relay::list_relay_agents))
         .routes(routes!(relay::show_relay_agent))
+        .routes(routes!(relay::take_relay_segments))
         .routes(routes!(exchange::activate_device))
         .routes(routes!(exchange::show_self))
         .routes(routes!(exchange::device_log))

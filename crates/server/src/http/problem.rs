@@ -194,6 +194,7 @@ const TABLE: &[Said] = &[
     said(Code::ProcessReady, StatusCode::CONFLICT, "it is ready to commit"),
     said(Code::Contradiction, StatusCode::CONFLICT, "the report contradicts an earlier one"),
     said(Code::AgentNotFound, StatusCode::NOT_FOUND, "there is no such agent"),
+    said(Code::CallbackOff, StatusCode::CONFLICT, "no program takes samples here"),
     said(Code::CallNotFound, StatusCode::NOT_FOUND, "there is no such call"),
     said(Code::CallsInvalid, StatusCode::UNPROCESSABLE_ENTITY, "the request to calls is not valid"),
     later(Code::CallsFull, StatusCode::SERVICE_UNAVAILABLE, "no more are taken", 5),

@@ -22,6 +22,26 @@ impl<S: Sync> FromRequestParts<S> for Query {
     }
 }
 
+/// How many of a page unless the client says otherwise, and at most.
+pub(super) const PAGE: usize = 100;
+pub(super) const PAGE_MAX: usize = 1_000;
+
+/// What part of a list is asked for: what is behind the `next` of the page before, and how many.
+#[derive(Debug)]
+pub(super) struct Page<T> {
+    pub(super) after: Option<T>,
+    pub(super) limit: usize,
+}
+
+/// What to ask for the page behind this one with, if there are more.
+pub(super) fn next_of<T>(
+    page: &[T],
+    more: bool,
+    name: impl FnOnce(&T) -> String,
+) -> Option<String> {
+    page.last().filter(|_| more).map(name)
+}
+
 /// Parameters whose names are all known.
 #[derive(Debug)]
 pub(super) struct Parameters(Vec<(String, String)>);
@@ -39,6 +59,13 @@ impl Query {
             parameters.push((name, value));
         }
         Ok(Parameters(parameters))
+    }
+
+    /// The page that is asked for, where nothing else is; `what` says what `after` should be.
+    pub(super) fn page<T: FromStr>(&self, what: &str) -> Result<Page<T>, Problem> {
+        let asked = self.known(&["after", "limit"])?;
+        let after = asked.one("after", what)?;
+        Ok(Page { after, limit: asked.limit(PAGE, PAGE_MAX)? })
     }
 }
 
@@ -121,7 +148,7 @@ fn digit(byte: u8) -> Option<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Parameters, Query, decoded};
+    use super::{Parameters, Query, decoded, next_of};
     use proptest::prelude::*;
 
     fn known(query: &str) -> Result<Parameters, String> {
@@ -134,6 +161,20 @@ mod tests {
         assert_eq!(parameters.all("type"), ["a b", "м+", ""]);
         assert_eq!(parameters.limit(1, 10).unwrap(), 7);
         assert!(known("").unwrap().all("type").is_empty());
+    }
+
+    #[test]
+    fn a_page_is_what_is_behind_a_name_and_so_many() {
+        let page = |query: &str| Query(query.to_owned()).page::<u32>("a number");
+        let asked = page("after=7&limit=20").unwrap();
+        assert_eq!((asked.after, asked.limit), (Some(7), 20));
+        let asked = page("").unwrap();
+        assert_eq!((asked.after, asked.limit), (None, 100));
+        for wrong in ["limit=0", "limit=1001", "after=x", "before=7", "after=1&after=2"] {
+            assert!(page(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(next_of(&[1, 2], true, u32::to_string), Some("2".to_owned()));
+        assert_eq!(next_of(&[1, 2], false, u32::to_string), None);
     }
 
     #[test]

@@ -2,6 +2,8 @@
 //!
 //! A token sees agents by their names. One that it does not see is answered as if it were not there.
 
+mod segments;
+
 use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
 use handoff_types::{Code, Room, Sight, Wall};
@@ -12,13 +14,11 @@ use super::access::admit;
 use super::front::Door;
 use super::json::{Json, V1};
 use super::problem::Problem;
-use super::query::Query;
+use super::query::{Page, Query, next_of};
 use super::stamp::stamp;
 use crate::relay::{AgentView, Reception, SessionView, SinkView};
 
-/// Agents of a page unless the client says otherwise, and at most.
-const PAGE: usize = 100;
-const PAGE_MAX: usize = 1_000;
+pub(super) use self::segments::{__path_take_relay_segments, take_relay_segments};
 
 /// Somebody who sees some agents.
 #[derive(Debug)]
@@ -26,6 +26,7 @@ pub(super) struct RelayAsker {
     relay: Reception,
     sight: Sight,
     now: Wall,
+    door: Door,
 }
 
 impl FromRequestParts<Door> for RelayAsker {
@@ -39,7 +40,7 @@ impl FromRequestParts<Door> for RelayAsker {
         let relay = rooms.relay.clone();
         let relay = relay.ok_or_else(|| Problem::closed(&door.app, Room::Relay))?;
         let now = relay.wall();
-        Ok(Self { relay, sight, now })
+        Ok(Self { relay, sight, now, door: door.clone() })
     }
 }
 
@@ -114,6 +115,10 @@ pub(super) struct DestinationDocument {
     connected: bool,
     /// For how long it has not answered.
     gone_ms: u64,
+    /// How old the oldest is that it has not confirmed, when the agent said so; absent if it has
+    /// everything. Of what is in a file it is when the file was begun.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lag_ms: Option<u64>,
 }
 
 /// A connection of an agent.
@@ -181,6 +186,7 @@ impl AgentDocument {
                     name: one.name.to_string(),
                     connected: one.connected,
                     gone_ms: one.gone_millis,
+                    lag_ms: one.lag_millis,
                 })
                 .collect(),
         });
@@ -236,11 +242,10 @@ pub(super) async fn list_relay_agents(
     asker: RelayAsker,
     query: Query,
 ) -> Result<Json<AgentsDocument>, Problem> {
-    let asked = query.known(&["after", "limit"])?;
-    let after = asked.one::<String>("after", "an agent")?.unwrap_or_default();
-    let limit = asked.limit(PAGE, PAGE_MAX)?;
+    let Page { after, limit } = query.page::<String>("an agent")?;
+    let after = after.unwrap_or_default();
     let (agents, more) = asker.relay.agents(|name| asker.sight.sees(name), &after, limit);
-    let next = agents.last().filter(|_| more).map(|agent| agent.name.to_string());
+    let next = next_of(&agents, more, |last| last.name.to_string());
     Ok(Json(AgentsDocument {
         version: V1,
         agents: agents.iter().map(|agent| AgentDocument::of(agent, asker.now)).collect(),

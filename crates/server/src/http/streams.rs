@@ -42,11 +42,7 @@ use self::wire::{place_text, read_place, topic_name};
 use super::access::Streams;
 use super::json::V1;
 use super::problem::Problem;
-use super::query::Query;
-
-/// Topics of a page unless the client says otherwise, and at most.
-const PAGE: usize = 100;
-const PAGE_MAX: usize = 1_000;
+use super::query::{Page, Query, next_of};
 
 impl Streams {
     /// The topic of a path, if its name may be used.
@@ -125,12 +121,10 @@ pub(super) async fn list_topics(
     format: Format,
     query: Query,
 ) -> Result<Answer<TopicPage>, Problem> {
-    let asked = query.known(&["after", "limit"])?;
-    let after = asked.one::<TopicName>("after", "the name of a topic")?;
-    let limit = asked.limit(PAGE, PAGE_MAX)?;
+    let Page { after, limit } = query.page::<TopicName>("the name of a topic")?;
     let found = streams.room.topics(streams.sight.clone(), after, limit).await;
     let (topics, more) = found.map_err(|error| streams.refuse(error))?;
-    let next = topics.last().filter(|_| more).map(|last| last.topic.name.to_string());
+    let next = next_of(&topics, more, |last| last.topic.name.to_string());
     let topics = topics.into_iter().map(Into::into).collect();
     Ok(Answer::ok(format, TopicPage { version: V1, topics, next }))
 }
@@ -252,10 +246,9 @@ pub(super) async fn list_scheduled(
     topic: Result<Path<String>, PathRejection>,
     query: Query,
 ) -> Result<Answer<ScheduledPage>, Problem> {
-    let asked = query.known(&["after", "limit"])?;
+    let Page { after, limit } = query.page::<String>("the `next` of a page")?;
     let name = streams.topic(topic)?;
-    let limit = asked.limit(PAGE, PAGE_MAX)?;
-    let after = match asked.one::<String>("after", "the `next` of a page")? {
+    let after = match after {
         Some(text) => Some(read_place(&text).ok_or_else(|| {
             let detail = format!("`after` is `{text}`; it is the `next` of a page");
             Problem::new(Code::RequestMalformed, detail)
@@ -264,7 +257,7 @@ pub(super) async fn list_scheduled(
     };
     let found = streams.room.scheduled(name, after, limit).await;
     let (waiting, more) = found.map_err(|error| streams.refuse(error))?;
-    let next = waiting.last().filter(|_| more).map(|last| place_text(last.due, last.id));
+    let next = next_of(&waiting, more, |last| place_text(last.due, last.id));
     let scheduled = waiting.into_iter().map(Into::into).collect();
     Ok(Answer::ok(format, ScheduledPage { version: V1, scheduled, next }))
 }

@@ -13,7 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinError, JoinSet, spawn_blocking};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, warn};
+use tracing::{debug, info, warn};
 
 use super::Door;
 use super::agents::SessionView;
@@ -105,6 +105,8 @@ struct Session {
     deliveries: JoinSet<Delivered>,
     /// Memory for the message that arrives.
     intake: Option<OwnedSemaphorePermit>,
+    /// The part of it that backlogs may have.
+    intake_old: Option<OwnedSemaphorePermit>,
     heard: Instant,
     /// Since when the message that arrives has been arriving.
     begun: Option<Instant>,
@@ -125,6 +127,7 @@ impl Session {
         let caller = match admitted(&door, &hello) {
             Ok(caller) => caller,
             Err(words) => {
+                info!(agent = %hello.origin.agent, %peer, words, "an agent was sent away");
                 let unauthorized = (Reason::Unauthorized, door.again(), words);
                 refuse(&door, line, "unauthorized", unauthorized).await;
                 return None;
@@ -209,6 +212,7 @@ impl Session {
             lanes,
             deliveries: JoinSet::new(),
             intake: None,
+            intake_old: None,
             heard: Instant::now(),
             begun: None,
             is_complete: false,
@@ -247,7 +251,7 @@ impl Session {
             while let Some(message) = self.line.message().map_err(malformed)? {
                 self.begun = None;
                 self.take(message).await?;
-                self.intake = None;
+                (self.intake, self.intake_old) = (None, None);
             }
             self.ask_for_memory().await?;
             tokio::select! {
@@ -295,7 +299,14 @@ impl Session {
         if bytes <= OWN_BYTES || self.intake.is_some() {
             return Ok(());
         }
-        let (intake, max) = (Arc::clone(&self.door.intake), self.door.intake_max);
+        let max = self.door.intake_max;
+        // Half of it is for what is new: a backlog holds its part until its turn comes.
+        if self.backlog {
+            let intake = Arc::clone(&self.door.intake_old);
+            self.intake_old = self.permits(intake, bytes, max / 2).await?;
+        }
+        let intake = Arc::clone(&self.door.intake);
+        let bytes = if self.backlog { bytes.min(max / 2) } else { bytes };
         self.intake = self.permits(intake, bytes, max).await?;
         Ok(())
     }
@@ -341,11 +352,15 @@ impl Session {
             }
             _ => 0,
         };
+        let is_heavy = bytes > 0;
+        // Its turn lasts until it is known how much it is.
+        let turn = if self.backlog && is_heavy { self.turn().await? } else { None };
         let taken = self.decode(message).await?;
-        if bytes > 0 {
+        if is_heavy {
             self.door.metrics().received(bytes, self.backlog);
-            self.pace(bytes).await?;
+            self.count(&taken);
         }
+        drop(turn);
         match taken {
             Taken::Made(key, made) => {
                 let content = self.fitting(made).await?;
@@ -419,19 +434,29 @@ impl Session {
         Ok(taken?)
     }
 
-    /// What is new is counted; a backlog waits for its turn.
-    async fn pace(&mut self, bytes: usize) -> Result<(), End> {
-        let now = self.door.clock.steady();
-        if !self.backlog {
-            self.door.pacer().fresh(bytes, now);
-            return Ok(());
+    /// Waits until it is the turn of this backlog, behind those who came before it.
+    async fn turn(&mut self) -> Result<Option<OwnedSemaphorePermit>, End> {
+        let came = Instant::now();
+        // Nobody closes it.
+        let turn = self.meanwhile(Arc::clone(&self.door.turn).acquire_owned()).await?.ok();
+        loop {
+            let wait = self.door.pacer().wait(self.door.clock.steady());
+            if wait == Span::ZERO {
+                break;
+            }
+            self.meanwhile(sleep(Duration::from_micros(wait.0))).await?;
         }
-        let wait = Duration::from_micros(self.door.pacer().backlog(bytes, now).0);
-        if wait > Duration::from_millis(1) {
-            self.door.metrics().paced(wait);
-            self.meanwhile(sleep(wait)).await?;
-        }
-        Ok(())
+        self.door.metrics().paced(came.elapsed());
+        Ok(turn)
+    }
+
+    /// Counts what goes to the sinks. Its bytes there count, not those on the way: of a series that was
+    /// named before only numbers come, and the first segment of a block names them all.
+    fn count(&self, taken: &Taken) {
+        let Taken::Made(_, made) = taken else { return };
+        let (bytes, now) = (made.bytes(), self.door.clock.steady());
+        let mut pacer = self.door.pacer();
+        if self.backlog { pacer.backlog(bytes, now) } else { pacer.fresh(bytes, now) }
     }
 
     /// Puts a segment behind those of its shard that are on their way.

@@ -1,5 +1,6 @@
 //! Where samples go. Each sink has its own mark of every shard: the last segment that it has, durably.
 
+mod callback;
 mod topic;
 mod write;
 
@@ -9,6 +10,8 @@ use handoff_relay::session::Reason;
 use handoff_relay::{Origin, ShardId, Shards};
 use handoff_types::Wall;
 
+use self::callback::CallbackSink;
+pub(crate) use self::callback::{Answer, Ask, Asked, Post, Programs};
 use self::topic::TopicSink;
 use self::write::WriteSink;
 use super::delivery::Parcel;
@@ -46,6 +49,7 @@ pub(super) struct Reached {
 enum Sink {
     Topic(TopicSink),
     Write(Box<WriteSink>),
+    Callback(CallbackSink),
 }
 
 impl Sink {
@@ -53,6 +57,7 @@ impl Sink {
         match self {
             Self::Topic(sink) => format!("topic {}", sink.name()),
             Self::Write(sink) => format!("remote write {}", sink.name()),
+            Self::Callback(_) => "callback".to_owned(),
         }
     }
 }
@@ -92,6 +97,9 @@ impl Sinks {
             let name = name.parse().map_err(|bad| format!("relay.topic: {bad}"))?;
             sinks.push((Sink::Topic(TopicSink::new(room, name, settings)), Mutex::default()));
         }
+        if settings.callback {
+            sinks.push((Sink::Callback(CallbackSink::new(settings)), Mutex::default()));
+        }
         let clock = clock.clone();
         Ok((!sinks.is_empty()).then_some(Self { sinks, clock }))
     }
@@ -101,7 +109,7 @@ impl Sinks {
         let mut forms = Forms::default();
         for (sink, _) in &self.sinks {
             match sink {
-                Sink::Topic(_) => forms.v2 = true,
+                Sink::Topic(_) | Sink::Callback(_) => forms.v2 = true,
                 Sink::Write(_) => forms.v1 = true,
             }
         }
@@ -112,6 +120,7 @@ impl Sinks {
     pub(super) fn bytes_max(&self) -> usize {
         let of = |sink: &Sink| match sink {
             Sink::Topic(sink) => sink.bytes_max(),
+            Sink::Callback(sink) => sink.bytes_max(),
             // The database says so itself.
             Sink::Write(_) => usize::MAX,
         };
@@ -126,6 +135,14 @@ impl Sinks {
         self.sinks.iter().map(view).collect()
     }
 
+    /// Where a program that takes samples stands, if one may.
+    pub(super) fn programs(&self) -> Option<Programs> {
+        self.sinks.iter().find_map(|(sink, _)| match sink {
+            Sink::Callback(sink) => Some(sink.programs()),
+            Sink::Topic(_) | Sink::Write(_) => None,
+        })
+    }
+
     /// What each has of the shards of a block, sink by sink. It is durable.
     pub(super) async fn marks(
         &self,
@@ -137,6 +154,7 @@ impl Sinks {
             let found = match sink {
                 Sink::Topic(sink) => sink.marks(origin, shards).await,
                 Sink::Write(sink) => sink.marks(origin, shards).await,
+                Sink::Callback(sink) => sink.marks(origin, shards).await,
             };
             self.note(number, found.as_ref().err());
             marks.push(found?);
@@ -155,6 +173,7 @@ impl Sinks {
         let reached = match self.sinks.get(number) {
             Some((Sink::Topic(sink), _)) => sink.deliver(origin, parcels, mark).await,
             Some((Sink::Write(sink), _)) => sink.deliver(origin, shard, parcels, mark).await,
+            Some((Sink::Callback(sink), _)) => sink.deliver(origin, shard, parcels, mark).await,
             None => Reached { mark, failed: Some(Failure::later("there is no such sink")) },
         };
         self.note(number, reached.failed.as_ref());
@@ -167,6 +186,7 @@ impl Sinks {
             match sink {
                 Sink::Topic(_) => {}
                 Sink::Write(sink) => sink.left(origin),
+                Sink::Callback(sink) => sink.left(origin),
             }
         }
     }

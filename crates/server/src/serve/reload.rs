@@ -57,7 +57,10 @@ pub(super) fn needs_restart(old: &Settings, new: &Settings) -> Vec<&'static str>
         ("relay.message_bytes_max", old.relay.handing() != new.relay.handing()),
         ("relay.write_url", old.relay.write_url != new.relay.write_url),
         ("relay.write_token_file", old.relay.write_token_file != new.relay.write_token_file),
+        ("relay.write_ca_file", old.relay.write_ca_file != new.relay.write_ca_file),
         ("relay.write_secs_max", old.relay.write_time_max != new.relay.write_time_max),
+        ("relay.callback", old.relay.callback != new.relay.callback),
+        ("relay.callback_secs_max", old.relay.callback_time_max != new.relay.callback_time_max),
         ("relay.intake_bytes_max", old.relay.intake_bytes_max != new.relay.intake_bytes_max),
         ("relay.pending_bytes_max", old.relay.pending_bytes_max != new.relay.pending_bytes_max),
     ];

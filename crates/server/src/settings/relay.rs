@@ -41,8 +41,14 @@ pub struct Relay {
     pub write_url: Option<String>,
     /// `relay.write_token_file`: a file with the token for it.
     pub write_token_file: Option<PathBuf>,
+    /// `relay.write_ca_file`: authorities to believe besides the public ones, PEM.
+    pub write_ca_file: Option<PathBuf>,
     /// `relay.write_secs_max`: how long one request to it may take.
     pub write_time_max: Duration,
+    /// `relay.callback`: samples go to a program that connects with the SDK.
+    pub callback: bool,
+    /// `relay.callback_secs_max`: how long it may take for one segment.
+    pub callback_time_max: Duration,
     /// `relay.sessions_max`: connections at once.
     pub sessions_max: usize,
     /// `relay.blocks_max`: blocks whose decoders are kept.
@@ -75,11 +81,8 @@ impl Relay {
     /// The topic that samples go to, if they go to one.
     #[must_use]
     pub fn topic(&self) -> Option<&str> {
-        match (&self.topic, &self.write_url) {
-            (Some(topic), _) => Some(topic),
-            (None, Some(_)) => None,
-            (None, None) => Some(TOPIC),
-        }
+        let go_elsewhere = self.write_url.is_some() || self.callback;
+        self.topic.as_deref().or_else(|| (!go_elsewhere).then_some(TOPIC))
     }
 
     /// Bounds of a conversation.
@@ -123,7 +126,10 @@ impl Default for Relay {
             mark_kept: Span::from_secs(192 * 3600),
             write_url: None,
             write_token_file: None,
+            write_ca_file: None,
             write_time_max: secs(30),
+            callback: false,
+            callback_time_max: secs(30),
             sessions_max: 4_096,
             blocks_max: 4_096,
             block_idle: secs(900),
@@ -156,5 +162,7 @@ mod tests {
         assert_eq!(with(None, None).topic(), Some("metrics"));
         assert_eq!(with(None, url()).topic(), None);
         assert_eq!(with(Some("edge"), url()).topic(), Some("edge"));
+        assert_eq!(Relay { callback: true, ..with(None, None) }.topic(), None);
+        assert_eq!(Relay { callback: true, ..with(Some("edge"), None) }.topic(), Some("edge"));
     }
 }

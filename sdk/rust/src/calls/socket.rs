@@ -7,25 +7,19 @@ use std::time::Duration;
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{Sink as _, StreamExt as _};
 use handoff_calls::wire::{Down, SUBPROTOCOL};
-use http::{HeaderValue, Method, StatusCode, Uri, header};
-use tokio::time::{Instant, timeout, timeout_at};
-use tokio_websockets::upgrade::Error as Upgrade;
-use tokio_websockets::{
-    ClientBuilder, CloseCode, Error as SocketError, Limits, Message, WebSocketStream,
-};
+use tokio::time::timeout;
+use tokio_websockets::{CloseCode, Error as SocketError, Message};
 
 use super::session::Body;
 use crate::Error;
 use crate::client::Inner;
-use crate::connect::{Stream, connect, later};
+use crate::websocket::{self, Web};
 
 /// Where calls are.
 const PATH: &str = "/v1/calls/connect";
 
 /// How long a farewell may take.
 const FAREWELL: Duration = Duration::from_secs(1);
-
-type Web = WebSocketStream<Box<dyn Stream>>;
 
 /// A connection whose two directions go by themselves.
 pub(super) struct Socket {
@@ -52,62 +46,9 @@ pub(super) enum Ended {
 
 /// Makes a connection, within the time for it.
 pub(super) async fn open(inner: &Inner, frame_bytes_max: usize) -> Result<Socket, Error> {
-    let transport = &inner.transport;
-    let base = &transport.base;
-    let within = transport.connect_time_max;
-    let deadline = later(Instant::now(), within);
-    let late = || Error::Timeout { url: base.url.clone(), waited: within, sent: false };
-    let unreachable = |cause| Error::Unreachable { url: base.url.clone(), cause };
-    let stream = connect(&base.host, base.port, transport.tls.as_ref(), within).await;
-    let stream = stream.map_err(|error| match error.kind() {
-        std::io::ErrorKind::TimedOut => late(),
-        _ => unreachable(error.into()),
-    })?;
-    let uri = Uri::builder()
-        .scheme(if base.https { "wss" } else { "ws" })
-        .authority(&*base.authority)
-        .path_and_query(base.resolve(PATH)?.path())
-        .build()
-        .map_err(|error| Error::Invalid(error.to_string()))?;
-    let limits = Limits::default().max_payload_len(Some(frame_bytes_max));
-    let mut builder = ClientBuilder::from_uri(uri).limits(limits);
-    let protocol = HeaderValue::from_static(SUBPROTOCOL);
-    let shown = [header::AUTHORIZATION, header::USER_AGENT];
-    let shown = shown.into_iter().filter_map(|name| {
-        let value = transport.headers.get(&name)?.clone();
-        Some((name, value))
-    });
-    for (name, value) in shown.chain([(header::SEC_WEBSOCKET_PROTOCOL, protocol)]) {
-        builder =
-            builder.add_header(name, value).map_err(|error| Error::Invalid(error.to_string()))?;
-    }
-    let shaken = timeout_at(deadline, builder.connect_on(stream)).await.map_err(|_| late())?;
-    let web = match shaken {
-        Ok((web, _)) => web,
-        Err(SocketError::Upgrade(Upgrade::DidNotSwitchProtocols(status))) => {
-            return Err(why_not(inner, status).await);
-        }
-        Err(SocketError::Io(error)) => return Err(unreachable(error.into())),
-        Err(error) => return Err(inner.protocol(error.to_string())),
-    };
+    let web = websocket::open(inner, PATH, SUBPROTOCOL, frame_bytes_max).await?;
     let (sink, stream) = web.split();
     Ok(Socket { reader: Reader(stream), writer: Writer { sink, unflushed: false } })
-}
-
-/// Why the server makes no WebSocket of a connection. Asked for the same without one, it says so in
-/// words.
-async fn why_not(inner: &Inner, status: u16) -> Error {
-    let told = async {
-        let asking = inner.outgoing(Method::GET, PATH, "application/json", None)?;
-        inner.ask(&asking).await.and_then(|answer| inner.success(answer))
-    };
-    match told.await {
-        Err(Error::Problem(problem)) if problem.status == status => Error::Problem(problem),
-        _ => match StatusCode::from_u16(status) {
-            Ok(status) => inner.refused(status),
-            Err(_) => inner.protocol(format!("it answers with status {status}")),
-        },
-    }
 }
 
 impl Reader {

@@ -75,6 +75,8 @@ struct Destination {
     name: String,
     connected: bool,
     gone_ms: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lag_ms: Option<u64>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -123,8 +125,9 @@ pub(super) async fn list(context: Context<'_>, limit: Option<u64>) -> Result<(),
         terminal.talk("no agent was heard of since the server started; `handoff relay run` is one");
     }
     for Sink { name, trouble, .. } in &sinks {
-        if let Some(trouble) = trouble {
-            terminal.warn(&format!("{name} takes no samples: {trouble}"));
+        match trouble {
+            Some(trouble) => terminal.warn(&format!("{name} takes no samples: {trouble}")),
+            None => terminal.talk(&format!("samples go to: {name}")),
         }
     }
     Ok(())
@@ -169,12 +172,16 @@ fn print(terminal: &Terminal, agent: &Agent) -> Result<(), Failure> {
         line("spool", format!("{has} of {may} in {files} files"));
         line("set aside", bytes(*quarantine_bytes));
         line("given up", given_up.to_string());
-        for Destination { name, connected, gone_ms } in &told.destinations {
+        for Destination { name, connected, gone_ms, lag_ms } in &told.destinations {
             let how = match connected {
                 true => "connected".to_owned(),
                 false => format!("gone for {}", lag(Some(*gone_ms))),
             };
-            line("sends to", format!("{name}: {how}"));
+            let behind = match lag_ms {
+                Some(_) => format!("the oldest it lacks is {} old", lag(*lag_ms)),
+                None => "has everything".to_owned(),
+            };
+            line("sends to", format!("{name}: {how}, {behind}"));
         }
     }
     terminal.print(&text)

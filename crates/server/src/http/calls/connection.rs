@@ -4,7 +4,6 @@
 //! its line in order, the answers to its pings among it: a way that carries those carries the rest.
 
 use std::collections::VecDeque;
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,34 +12,21 @@ use futures_util::{SinkExt as _, StreamExt as _};
 use handoff_calls::wire::{Pong, Up};
 use handoff_calls::{ChannelName, ClientId};
 use handoff_types::{Room, Sight};
-use hyper::upgrade::Upgraded;
-use hyper_util::rt::TokioIo;
 use serde_json::value::RawValue;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::{Instant, sleep_until, timeout};
-use tokio_websockets::{CloseCode, Error, Message, WebSocketStream};
+use tokio_websockets::{CloseCode, Error, Message};
 
 use super::frames::{ask_of, frame_of, refused};
 use crate::auth::Caller;
 use crate::http::access::Key;
 use crate::http::front::Door;
 use crate::http::problem::Problem;
+use crate::http::websocket::{End, WebSocket, farewell};
 use crate::rooms::RoomError;
 use crate::rooms::calls::{CallsRoom, Ended, Line, Told};
 
-/// The longest reason that a WebSocket can give for its end.
-const REASON_BYTES_MAX: usize = 120;
-
-/// How long a client may take to take leave, and how much it may still say.
-const FAREWELL: Duration = Duration::from_secs(2);
-const DRAINED_AT_ONCE: usize = 16 << 10;
-const DRAINED_MAX: usize = 4_096;
-
 /// Pings that may be under way.
 const PINGS_MAX: usize = 1_024;
-
-/// A WebSocket that came by HTTP.
-type WebSocket = WebSocketStream<TokioIo<Upgraded>>;
 
 /// A connection of a client.
 pub(super) struct Connection {
@@ -55,26 +41,6 @@ pub(super) struct Connection {
     pings: VecDeque<u64>,
     /// The answer to `init` was given: it says more than others.
     greeted: bool,
-}
-
-/// Why a connection ends.
-struct End {
-    code: CloseCode,
-    words: String,
-}
-
-impl End {
-    fn protocol(words: impl Into<String>) -> Self {
-        Self { code: CloseCode::PROTOCOL_ERROR, words: words.into() }
-    }
-
-    fn policy(words: impl Into<String>) -> Self {
-        Self { code: CloseCode::POLICY_VIOLATION, words: words.into() }
-    }
-
-    fn stopping() -> Self {
-        Self { code: CloseCode::SERVICE_RESTART, words: "the server is stopping".to_owned() }
-    }
 }
 
 impl Connection {
@@ -95,19 +61,8 @@ impl Connection {
         if let Some(client) = self.client {
             self.room.disconnect(client, &self.line).await;
         }
-        if let Some(End { code, words }) = end {
-            let cut = words.floor_char_boundary(REASON_BYTES_MAX);
-            let close = Message::close(Some(code), words.get(..cut).unwrap_or_default());
-            let patience = self.door.app.limits().stall_max;
-            let said = async {
-                // What is no WebSocket at all the library has answered already.
-                if socket.send(close).await.is_err() {
-                    drop(socket.flush().await);
-                }
-            };
-            // Whoever does not take it has gone.
-            drop(timeout(patience, said).await);
-            drop(timeout(FAREWELL, drained(socket.into_inner())).await);
+        if let Some(end) = end {
+            farewell(socket, end, self.door.app.limits().stall_max).await;
         }
     }
 
@@ -279,19 +234,6 @@ impl Connection {
             false => Err(RoomError::ChannelOutOfSight(channel.clone())),
         }
     }
-}
-
-/// Takes what is still on its way from a client that was told why its connection ends: if it were left,
-/// the system would take the reason back.
-async fn drained(mut io: TokioIo<Upgraded>) -> io::Result<()> {
-    io.shutdown().await?;
-    let mut buffer = vec![0; DRAINED_AT_ONCE];
-    for _ in 0..DRAINED_MAX {
-        if io.read(&mut buffer).await? == 0 {
-            break;
-        }
-    }
-    Ok(())
 }
 
 fn end_of(why: Ended, words: String) -> End {

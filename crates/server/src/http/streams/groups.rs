@@ -34,11 +34,11 @@ pub(in crate::http) use self::seek::{
 };
 use self::wire::{GroupBody, GroupChange, GroupPage, NewGroup, OneGroup};
 use super::format::{Answer, Format, Given};
-use super::{PAGE, PAGE_MAX, in_sight, path_text};
+use super::{in_sight, path_text};
 use crate::http::access::Streams;
 use crate::http::json::V1;
 use crate::http::problem::Problem;
-use crate::http::query::Query;
+use crate::http::query::{Page, Query, next_of};
 
 /// What examples of the document are decoded by.
 #[cfg(test)]
@@ -139,12 +139,10 @@ pub(in crate::http) async fn list_groups(
     format: Format,
     query: Query,
 ) -> Result<Answer<GroupPage>, Problem> {
-    let asked = query.known(&["after", "limit"])?;
-    let after = asked.one::<GroupName>("after", "the name of a group")?;
-    let limit = asked.limit(PAGE, PAGE_MAX)?;
+    let Page { after, limit } = query.page::<GroupName>("the name of a group")?;
     let found = streams.room.groups(streams.sight.clone(), after, limit).await;
     let (groups, more) = found.map_err(|error| streams.refuse(error))?;
-    let next = groups.last().filter(|_| more).map(|last| last.group.name.to_string());
+    let next = next_of(&groups, more, |last| last.group.name.to_string());
     let groups = groups.into_iter().map(|one| GroupBody::listed(one, &streams.sight)).collect();
     Ok(Answer::ok(format, GroupPage { version: V1, groups, next }))
 }

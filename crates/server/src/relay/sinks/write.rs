@@ -2,11 +2,14 @@
 //!
 //! Its mark is a message of the topic `relay.written` for each segment, stored after the 2xx, whose
 //! producer is that of the shard. After a crash between the two, or when no answer came, one segment is
-//! sent again. A database that says of exactly that one that it has such samples already has taken it.
+//! sent again. A database that says of exactly that one that it has such samples already, or later ones,
+//! has taken it; one that objects to something else has not.
 //!
 //! ```text
 //!  segment ──POST──▶ 2xx ──▶ relay.written: segment + 1 ──▶ the mark moves
-//!                 └▶ 400: in doubt? it is there : never    └▶ 5xx, 429, nothing: again later
+//!                 ├▶ 400 duplicate, out of order, and in doubt ──▶ as 2xx
+//!                 ├▶ 400: never
+//!                 └▶ 5xx, 429, nothing: again later
 //! ```
 
 use std::collections::BTreeMap;
@@ -25,7 +28,8 @@ use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use rustls::crypto::aws_lc_rs;
 use rustls::{ClientConfig, RootCertStore};
-use rustls_pki_types::ServerName;
+use rustls_pki_types::pem::PemObject as _;
+use rustls_pki_types::{CertificateDer, ServerName};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -85,7 +89,7 @@ impl WriteSink {
         let uri: Uri = url.parse().map_err(|error| bad(&format!("is no URL: {error}")))?;
         let tls = match uri.scheme_str() {
             Some("http") => None,
-            Some("https") => Some(believed()?),
+            Some("https") => Some(believed(settings.write_ca_file.as_deref())?),
             _ => return Err(bad("is neither http:// nor https://")),
         };
         if uri.host().is_none() {
@@ -146,7 +150,11 @@ impl WriteSink {
             let said = self.write(made.v1.clone()).await;
             let failed = match said {
                 Said::Taken => None,
-                Said::Objects(_) if self.is_doubted(origin, shard, segment) => None,
+                Said::Objects(words)
+                    if is_there(&words) && self.is_doubted(origin, shard, segment) =>
+                {
+                    None
+                }
                 Said::Objects(words) => Some(Failure::never(words)),
                 Said::TooLarge(words) => Some(Failure { reason: Reason::TooLarge, words }),
                 Said::Later(words) => Some(Failure::later(words)),
@@ -268,6 +276,12 @@ async fn shake(
     Ok(sender)
 }
 
+/// Whether an objection is that such samples are there, or later ones of their series.
+fn is_there(words: &str) -> bool {
+    let words = words.to_ascii_lowercase().replace(['-', '_'], " ");
+    words.contains("out of order") || words.contains("duplicate")
+}
+
 fn said(status: StatusCode, words: String) -> Said {
     let told = || format!("the database answered {status}: {words}");
     match status.as_u16() {
@@ -286,9 +300,21 @@ fn token_of(path: &Path) -> Result<String, String> {
     Ok(text.trim().to_owned())
 }
 
-/// The public authorities.
-fn believed() -> Result<Arc<ClientConfig>, String> {
-    let roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
+/// The public authorities, and those of a file besides.
+fn believed(ca_file: Option<&Path>) -> Result<Arc<ClientConfig>, String> {
+    let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
+    if let Some(path) = ca_file {
+        let bad = |why: String| format!("relay.write_ca_file {}: {why}", path.display());
+        let all = CertificateDer::pem_file_iter(path).map_err(|error| bad(error.to_string()))?;
+        let before = roots.len();
+        for certificate in all {
+            let certificate = certificate.map_err(|error| bad(format!("no PEM: {error}")))?;
+            roots.add(certificate).map_err(|error| bad(error.to_string()))?;
+        }
+        if roots.len() == before {
+            return Err(bad("it has no certificate in it".to_owned()));
+        }
+    }
     let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_safe_default_protocol_versions()
         .map_err(|error| format!("TLS cannot be used: {error}"))?
@@ -299,8 +325,23 @@ fn believed() -> Result<Arc<ClientConfig>, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Said, said};
+    use super::{Said, is_there, said};
     use http::StatusCode;
+
+    #[test]
+    fn only_samples_that_are_there_are_taken_for_written() {
+        for words in [
+            "the database answered 400 Bad Request: out of order sample",
+            "duplicate sample for timestamp",
+            "err-mimir-sample-out-of-order",
+            "(err-mimir-sample-duplicate-timestamp)",
+        ] {
+            assert!(is_there(words), "{words}");
+        }
+        for words in ["label name \"1a\" is invalid", "out of bounds", "too old sample", ""] {
+            assert!(!is_there(words), "{words}");
+        }
+    }
 
     #[test]
     fn only_what_is_wrong_with_the_samples_is_for_good() {

@@ -13,12 +13,11 @@ use utoipa::ToSchema;
 use crate::http::access::Streams;
 use crate::http::json::V1;
 use crate::http::problem::Problem;
-use crate::http::query::Query;
+use crate::http::query::{PAGE, PAGE_MAX, Query};
 use crate::http::stamp::stamp_millis;
 use crate::http::streams::format::{Answer, Format, Given};
 use crate::http::streams::in_sight;
 use crate::http::streams::outgoing::Octets;
-use crate::http::streams::{PAGE, PAGE_MAX};
 use crate::rooms::streams::{LetterAt, Which};
 
 /// A page of dead letters.
