@@ -318,6 +318,8 @@ fn said(status: StatusCode, words: String) -> Said {
         // What is in it is not wanted; nothing else would be said of it another time.
         400 | 422 => Said::Objects(told()),
         413 => Said::TooLarge(told()),
+        // It, or somebody between, failed: some of it may be there.
+        500.. => Said::Nothing(told()),
         // A wrong path or token is mended by somebody.
         _ => Said::Later(told()),
     }
@@ -395,8 +397,8 @@ mod tests {
             (401, "later"),
             (404, "later"),
             (429, "later"),
-            (500, "later"),
-            (503, "later"),
+            (500, "nothing"),
+            (503, "nothing"),
         ] {
             let found = match said(StatusCode::from_u16(status).unwrap(), String::new()) {
                 Said::Taken => "taken",
