@@ -155,7 +155,7 @@ impl DeliveryManager {
     pub fn unconfirmed_since(&self, destination: DestinationId) -> Option<Steady> {
         let of = |(shard, lane): (ShardId, &ShardLane)| {
             let last = lane.encoder.last_encoded()?;
-            let next = self.acks.last(shard, destination).map_or(lane.first, |last| last + 1);
+            let next = self.acks.last(shard, destination).map_or(0, |last| last + 1);
             let key = SegmentKey { shard, segment: next };
             (next <= last).then(|| self.exchange.since(key).unwrap_or(self.begun.steady))
         };

@@ -23,9 +23,12 @@
 //! | 16 hostile bodies and peers | `refusing::hostile_bodies_…`, `hostile`, `relay/delivery/wire.rs`, `relay/codec/limits.rs`, `scripts/fuzz` |
 //! | 18 a refill that fails says so, and its file stays | `tools::a_replay_that_fails_…`, `outages::what_a_centre_will_never_take_…`, `relay/delivery/sessions.rs` |
 //! | numbers that no two processes give | `copies`, `sim/src/relay` |
+//! | 8 the server killed likewise | `tests/tests/kill_relay.rs`, `scripts/torture relay` |
+//! | 17 remote write as others speak it | `refusing`, `tests/tests/prometheus.rs` |
+//! | 19 a herd | `sim/tests/relay_herd.rs`, `scripts/torture herd` |
+//! | 20 a receiver without its state | `receiving::a_receiver_…` |
 //!
-//! 8, 17, 19 and 20 are the receiver's: `tests/tests/kill_relay.rs`, `tests/tests/prometheus.rs` and
-//! `refusing`, `herd` and `crates/relay-agent/tests/by_hand/herd.rs`, `receiving`. Where samples go is in `sinks`.
+//! Where the receiver puts samples is in `sinks`.
 
 #![allow(
     missing_docs,

@@ -184,8 +184,7 @@ impl Sinks {
     pub(super) fn left(&self, origin: &Origin) {
         for (sink, _) in &self.sinks {
             match sink {
-                Sink::Topic(_) => {}
-                Sink::Write(sink) => sink.left(origin),
+                Sink::Topic(_) | Sink::Write(_) => {}
                 Sink::Callback(sink) => sink.left(origin),
             }
         }

@@ -12,10 +12,10 @@
 //!                 └▶ 5xx, 429, nothing: again later
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -59,8 +59,40 @@ pub(super) struct WriteSink {
     tls: Option<Arc<ClientConfig>>,
     idle: Mutex<Vec<SendRequest<Full<Bytes>>>>,
     written: TopicSink,
+    doubts: Mutex<Doubts>,
+}
+
+/// Blocks of which it is known which segments are in doubt. Of one that is forgotten the next of every
+/// shard is.
+const MET_MAX: usize = 50_000;
+
+/// What is known of segments that may have been taken.
+#[derive(Debug, Default)]
+struct Doubts {
+    /// Blocks that were met since the start: whatever was sent of them, the answer was heard, or it is
+    /// in doubt below. Of others the answer may have been lost in a crash.
+    met: BTreeSet<Origin>,
     /// Segments of which nobody knows whether they were taken.
-    doubts: Mutex<BTreeMap<(Origin, ShardId), u32>>,
+    segments: BTreeMap<(Origin, ShardId), u32>,
+}
+
+impl Doubts {
+    /// A block is spoken for, whose marks are these.
+    fn meet(&mut self, origin: &Origin, marks: impl Iterator<Item = (ShardId, Option<u32>)>) {
+        if self.met.contains(origin) {
+            return;
+        }
+        if self.met.len() >= MET_MAX
+            && let Some(forgotten) = self.met.pop_first()
+        {
+            self.segments.retain(|(whose, _), _| *whose != forgotten);
+        }
+        self.met.insert(origin.clone());
+        for (shard, mark) in marks {
+            let next = mark.map_or(0, |mark| mark.saturating_add(1));
+            self.segments.insert((origin.clone(), shard), next);
+        }
+    }
 }
 
 /// What the database said.
@@ -119,18 +151,12 @@ impl WriteSink {
         shards: Shards,
     ) -> Result<Vec<Option<u32>>, Failure> {
         let marks = self.written.marks(origin, shards).await?;
-        let mut doubts = self.doubts.lock().unwrap_or_else(PoisonError::into_inner);
-        for (shard, mark) in shards.ids().zip(&marks) {
-            let next = mark.map_or(0, |mark| mark.saturating_add(1));
-            doubts.insert((origin.clone(), shard), next);
-        }
+        self.doubts().meet(origin, shards.ids().zip(marks.iter().copied()));
         Ok(marks)
     }
 
-    /// Nobody sends the block any more.
-    pub(super) fn left(&self, origin: &Origin) {
-        let mut doubts = self.doubts.lock().unwrap_or_else(PoisonError::into_inner);
-        doubts.retain(|(whose, _), _| whose != origin);
+    fn doubts(&self) -> MutexGuard<'_, Doubts> {
+        self.doubts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Writes what is above the mark, one after the other.
@@ -155,7 +181,11 @@ impl WriteSink {
                 {
                     None
                 }
-                Said::Objects(words) => Some(Failure::never(words)),
+                Said::Objects(words) => {
+                    // Whatever was in doubt is not there.
+                    self.doubt(origin, shard, None);
+                    Some(Failure::never(words))
+                }
                 Said::TooLarge(words) => Some(Failure { reason: Reason::TooLarge, words }),
                 Said::Later(words) => Some(Failure::later(words)),
                 Said::Nothing(words) => {
@@ -177,16 +207,15 @@ impl WriteSink {
     }
 
     fn doubt(&self, origin: &Origin, shard: ShardId, segment: Option<u32>) {
-        let mut doubts = self.doubts.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = (origin.clone(), shard);
         match segment {
-            Some(segment) => doubts.insert((origin.clone(), shard), segment),
-            None => doubts.remove(&(origin.clone(), shard)),
+            Some(segment) => self.doubts().segments.insert(place, segment),
+            None => self.doubts().segments.remove(&place),
         };
     }
 
     fn is_doubted(&self, origin: &Origin, shard: ShardId, segment: u32) -> bool {
-        let doubts = self.doubts.lock().unwrap_or_else(PoisonError::into_inner);
-        doubts.get(&(origin.clone(), shard)) == Some(&segment)
+        self.doubts().segments.get(&(origin.clone(), shard)) == Some(&segment)
     }
 
     async fn write(&self, body: Bytes) -> Said {
@@ -289,6 +318,8 @@ fn said(status: StatusCode, words: String) -> Said {
         // What is in it is not wanted; nothing else would be said of it another time.
         400 | 422 => Said::Objects(told()),
         413 => Said::TooLarge(told()),
+        // It, or somebody between, failed: some of it may be there.
+        500.. => Said::Nothing(told()),
         // A wrong path or token is mended by somebody.
         _ => Said::Later(told()),
     }
@@ -325,8 +356,21 @@ fn believed(ca_file: Option<&Path>) -> Result<Arc<ClientConfig>, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Said, is_there, said};
+    use super::{Doubts, Said, is_there, said};
+    use handoff_relay::{BlockId, Name, Origin};
     use http::StatusCode;
+
+    /// After a start an answer may have been lost; later only one that was not heard is.
+    #[test]
+    fn a_segment_is_in_doubt_when_its_block_is_met_first_and_not_each_time_it_comes() {
+        let mut doubts = Doubts::default();
+        let origin = Origin { agent: Name::try_from("edge").unwrap(), block: BlockId([7; 16]) };
+        doubts.meet(&origin, [(0, None), (1, Some(4))].into_iter());
+        assert_eq!(doubts.segments.values().collect::<Vec<_>>(), [&0, &5]);
+        doubts.segments.clear();
+        doubts.meet(&origin, [(0, Some(7)), (1, Some(9))].into_iter());
+        assert!(doubts.segments.is_empty());
+    }
 
     #[test]
     fn only_samples_that_are_there_are_taken_for_written() {
@@ -353,8 +397,8 @@ mod tests {
             (401, "later"),
             (404, "later"),
             (429, "later"),
-            (500, "later"),
-            (503, "later"),
+            (500, "nothing"),
+            (503, "nothing"),
         ] {
             let found = match said(StatusCode::from_u16(status).unwrap(), String::new()) {
                 Said::Taken => "taken",
