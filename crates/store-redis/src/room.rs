@@ -84,7 +84,7 @@ impl Room {
     /// [`Trouble`]: it may have been taken all the same; taken again, it counts once.
     pub(crate) async fn ask(&self, line: &Line, ask: &Ask) -> Result<Reply, Trouble> {
         match ask {
-            Ask::Init { client, name, serves } => {
+            Ask::Init { client, name, serves, .. } => {
                 let takes: Vec<String> =
                     serves.iter().map(|one| one.concurrency.to_string()).collect();
                 if let Some(refusal) = self.refusal(ask, None) {
