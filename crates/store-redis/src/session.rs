@@ -241,7 +241,7 @@ impl Session {
             client: self.me,
             name: self.options.name.clone().into(),
             serves,
-            eager: false,
+            eager: true,
         };
         match timeout(self.options.connect_timeout, self.room.ask(&link.ping, &init)).await {
             Ok(Ok(Reply::Refused(refusal))) => {
