@@ -42,7 +42,7 @@ async fn room() -> Memory {
     let room = Memory::new(Rules::default(), 7);
     let serves = vec![Serves { channel: "work".parse().unwrap(), concurrency: 4 }];
     for (client, serves) in [(CALLER, Vec::new()), (LOST, Vec::new()), (WORKER, serves)] {
-        let init = Ask::Init { client, name: "".into(), serves };
+        let init = Ask::Init { client, name: "".into(), serves, eager: false };
         assert_eq!(room.ask(init).await, Ok(Reply::Done));
     }
     room

@@ -205,14 +205,16 @@ pub fn written<'a>(state: &State, changes: &'a [Change]) -> Vec<&'a Change> {
         Some(id) if is_light(id) => Keep::Never,
         _ => change.keep(state),
     };
+    let kept: Vec<(&Change, Keep)> = changes.iter().map(|one| (one, keep(one))).collect();
     // Tokens are written ahead for everybody: that is no reason to write more of what these calls are at.
-    let carries =
-        |change: &Change| keep(change) == Keep::Always && !matches!(change, Change::Fences { .. });
-    let rides_along = changes.iter().any(carries);
-    let is_written = |change: &&Change| match keep(change) {
+    let carries = |(change, keep): &(&Change, Keep)| {
+        *keep == Keep::Always && !matches!(change, Change::Fences { .. })
+    };
+    let rides_along = kept.iter().any(carries);
+    let is_written = |keep: Keep| match keep {
         Keep::Never => false,
         Keep::RideAlong => rides_along,
         Keep::Always => true,
     };
-    changes.iter().filter(is_written).collect()
+    kept.into_iter().filter(|(_, keep)| is_written(*keep)).map(|(change, _)| change).collect()
 }

@@ -18,6 +18,8 @@ pub struct Client {
     pub until: Steady,
     /// Whether it is told of calls.
     pub standing: Standing,
+    /// It begins whatever it is told of at once: an offer to it is its to run.
+    pub eager: bool,
 }
 
 /// A channel that a client serves.

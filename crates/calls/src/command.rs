@@ -86,6 +86,8 @@ pub enum Ask {
         name: Box<str>,
         /// The channels it serves.
         serves: Vec<Serves>,
+        /// It begins whatever it is told of at once, so nobody waits for it to accept.
+        eager: bool,
     },
     /// `ping`: it is still here.
     Ping {

@@ -6,6 +6,7 @@
 mod answering;
 mod channels;
 mod clients;
+mod eager;
 mod ending;
 mod kit;
 mod letters;
@@ -24,6 +25,11 @@ use crate::transport::Transport;
 pub trait Bench: Transport {
     /// So much time passes, and everything that is due by then is done, at its time.
     fn pass(&self, time: Span) -> impl Future<Output = ()> + Send;
+
+    /// Whether a call can be a consumer's as soon as it is offered, for those that ask for it.
+    fn knows_eager(&self) -> bool {
+        true
+    }
 }
 
 /// Makes transports that know nothing yet and keep these rules.
@@ -47,6 +53,7 @@ pub async fn of_calls<F: Fresh>(fresh: &F) {
     clients::all(fresh).await;
     requesting::all(fresh).await;
     answering::all(fresh).await;
+    eager::all(fresh).await;
     ending::all(fresh).await;
     letters::all(fresh).await;
     channels::all(fresh).await;

@@ -58,7 +58,7 @@ impl Machine for Calls {
 impl Draft<'_> {
     fn answer(&mut self, ask: &Ask) -> Result<Reply, Refusal> {
         match ask {
-            Ask::Init { client, name, serves } => self.init(*client, name, serves),
+            Ask::Init { client, name, serves, eager } => self.init(*client, name, serves, *eager),
             Ask::Ping { client } => self.ping(*client),
             Ask::Stop { client } => self.stop(*client),
             Ask::Away { client } => Ok(self.away(*client)),

@@ -34,27 +34,55 @@ const ID_RULE: &str = "36 characters of a UUID, 8-4-4-4-12, in lower case";
 /// Where the hyphens of a UUID stand.
 const HYPHENS: [usize; 4] = [8, 13, 18, 23];
 
-fn parse_id(text: &str, what: &'static str) -> Result<u128, BadName> {
-    let bad = || BadName::new(text, what, ID_RULE);
-    if text.len() != ID_LENGTH {
-        return Err(bad());
+/// What a byte is as a hexadecimal digit in lower case; 255 if it is none.
+const fn digit(byte: u8) -> u8 {
+    match byte {
+        b'0'..=b'9' => byte - b'0',
+        b'a'..=b'f' => byte - b'a' + 10,
+        _ => u8::MAX,
     }
-    let mut number = 0_u128;
-    for (at, byte) in text.bytes().enumerate() {
-        match (HYPHENS.contains(&at), byte) {
-            (true, b'-') => {}
-            (false, b'0'..=b'9') => number = number << 4 | u128::from(byte - b'0'),
-            (false, b'a'..=b'f') => number = number << 4 | u128::from(byte - b'a' + 10),
-            _ => return Err(bad()),
-        }
-    }
-    Ok(number)
 }
 
-fn show_id(id: u128, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let part = |shift: u32, bits: u32| id >> shift & ((1 << bits) - 1);
-    let (first, second, third) = (part(96, 32), part(80, 16), part(64, 16));
-    write!(f, "{first:08x}-{second:04x}-{third:04x}-{:04x}-{:012x}", part(48, 16), part(0, 48))
+const HEX: &[u8; 16] = b"0123456789abcdef";
+
+fn parse_id(text: &str, what: &'static str) -> Result<u128, BadName> {
+    let bad = || BadName::new(text, what, ID_RULE);
+    let text: &[u8; ID_LENGTH] = text.as_bytes().try_into().map_err(|_| bad())?;
+    let (mut number, mut all) = (0_u128, 0_u8);
+    let mut begin = 0;
+    for end in HYPHENS.into_iter().chain([ID_LENGTH]) {
+        let mut part = 0_u64;
+        for byte in text.get(begin..end).unwrap_or_default() {
+            let digit = digit(*byte);
+            all |= digit;
+            part = part << 4 | u64::from(digit & 0xf);
+        }
+        number = number << (4 * (end - begin)) | u128::from(part);
+        begin = end + 1;
+    }
+    let parted = HYPHENS.iter().all(|at| text.get(*at) == Some(&b'-'));
+    // What is no digit has a bit above those of digits.
+    if parted && all < 16 { Ok(number) } else { Err(bad()) }
+}
+
+/// Where the digits of each byte stand.
+const PLACES: [usize; 16] = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34];
+
+/// The text of an id.
+fn id_text(id: u128) -> [u8; ID_LENGTH] {
+    let mut text = [b'-'; ID_LENGTH];
+    let hex = |digit: u8| HEX.get(usize::from(digit & 0xf)).copied().unwrap_or(b'-');
+    for (byte, at) in id.to_be_bytes().into_iter().zip(PLACES) {
+        if let Some([high, low]) = text.get_mut(at..at + 2) {
+            (*high, *low) = (hex(byte >> 4), hex(byte));
+        }
+    }
+    text
+}
+
+fn show_id<T>(id: u128, show: impl FnOnce(&str) -> T) -> T {
+    let text = id_text(id);
+    show(std::str::from_utf8(&text).unwrap_or_default())
 }
 
 /// 122 bits of chance as a UUID of version 4.
@@ -102,7 +130,7 @@ macro_rules! id {
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                show_id(self.0, f)
+                show_id(self.0, |text| f.write_str(text))
             }
         }
 
@@ -114,7 +142,7 @@ macro_rules! id {
 
         impl Serialize for $name {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.collect_str(self)
+                show_id(self.0, |text| serializer.serialize_str(text))
             }
         }
 

@@ -104,6 +104,8 @@ pub struct Offer {
     pub lease: Span,
     /// Where it stands in somebody's trace.
     pub trace: Option<TraceParent>,
+    /// It is the consumer's already: it begins without accepting.
+    pub held: bool,
 }
 
 impl Notice {

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 
 use handoff_types::Steady;
 
-use self::index::Index;
 pub(crate) use self::index::{Due, Lane};
+use self::index::{Index, Place};
 use crate::client::Standing;
 use crate::fences::Fences;
 use crate::{
@@ -282,9 +282,9 @@ impl State {
 
     pub(crate) fn change_call(&mut self, id: CallId, change: impl FnOnce(&mut Call)) {
         let Some(call) = self.calls.get_mut(&id) else { return };
-        self.index.delist(call);
+        let before = Place::of(call);
         change(call);
-        self.index.enlist(call);
+        self.index.relist(call, before);
         let channel = call.channel.clone();
         self.settle(&channel);
     }

@@ -1,7 +1,8 @@
 //! The words of the WebSocket protocol, for whoever serves it and whoever speaks it.
 //!
-//! A frame is a text message with one JSON object of one member, whose name says what the frame is:
+//! A frame is a JSON object of one member, whose name says what the frame is:
 //! `{"request": {"id": …, "channel": …, "params": …}}`. Clients say [`Up`], the server says [`Down`].
+//! A text message is one frame, or an array of several if both sides said that they read those ([`Many`]).
 //! Whoever reads passes over members it does not know, so that frames can grow.
 //!
 //! `B` is a JSON value on its way: what it is, is the choice of whoever reads or writes it.
@@ -15,6 +16,82 @@ pub const VERSION: u32 = 1;
 
 /// The WebSocket subprotocol.
 pub const SUBPROTOCOL: &str = "handoff.calls.v1";
+
+/// Frames in one message, at most.
+pub const FRAMES_MAX: usize = 128;
+
+/// The bytes of a message of several frames, about: what is larger travels alone.
+pub const MANY_BYTES: usize = 8 << 10;
+
+/// Several frames on their way out: as many as fit become one message, in their order.
+#[derive(Debug, Default)]
+pub struct Many {
+    text: Vec<u8>,
+    frames: usize,
+}
+
+impl Many {
+    /// Whether a frame of so many bytes goes with those that are here.
+    #[must_use]
+    pub fn fits(&self, bytes: usize) -> bool {
+        self.frames == 0
+            || (self.frames < FRAMES_MAX && self.text.len().saturating_add(bytes) < MANY_BYTES)
+    }
+
+    /// Puts a frame behind the others, which `write` writes.
+    ///
+    /// # Errors
+    /// As `write`. Then it is not there.
+    pub fn push<E>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>) -> Result<(), E> {
+        let before = self.text.len();
+        self.make_room();
+        self.text.push(if before == 0 { b'[' } else { b',' });
+        let written = write(&mut self.text);
+        match written {
+            Ok(()) => self.frames += 1,
+            Err(_) => self.text.truncate(before),
+        }
+        written
+    }
+
+    /// Puts a frame that is text already behind the others.
+    pub fn push_text(&mut self, frame: &str) {
+        self.make_room();
+        self.text.push(if self.text.is_empty() { b'[' } else { b',' });
+        self.text.extend_from_slice(frame.as_bytes());
+        self.frames += 1;
+    }
+
+    /// Most messages fit in it, so that they are not moved while they grow.
+    fn make_room(&mut self) {
+        if self.text.is_empty() {
+            self.text.reserve(MANY_BYTES / 4);
+        }
+    }
+
+    /// All of it as one message; none if there is nothing. One frame is not an array.
+    pub fn take(&mut self) -> Option<Vec<u8>> {
+        let frames = std::mem::take(&mut self.frames);
+        let mut text = std::mem::take(&mut self.text);
+        match frames {
+            0 => None,
+            1 => {
+                text.remove(0);
+                Some(text)
+            }
+            _ => {
+                text.push(b']');
+                Some(text)
+            }
+        }
+    }
+}
+
+/// Whether a message is an array of frames.
+#[must_use]
+pub fn is_many(text: &[u8]) -> bool {
+    text.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[')
+}
 
 /// What a client says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,6 +153,12 @@ pub struct Init {
     /// The channels it serves.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub serves: Vec<Serves>,
+    /// It reads messages of several frames.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub many: bool,
+    /// It begins what it is told of at once, where calls may be begun twice ([`Offer::held`]).
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub eager: bool,
 }
 
 /// A channel that a client serves.
@@ -119,6 +202,9 @@ pub struct Pong {
     /// What a call or its answer takes at most. After `init` only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body_bytes_max: Option<u64>,
+    /// The server reads messages of several frames. After `init` only.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub many: bool,
 }
 
 /// A call.
@@ -250,6 +336,9 @@ pub struct Offer<B> {
     pub deadline_ms: u64,
     /// How long the consumer may be silent about it.
     pub lease_ms: u64,
+    /// It is the consumer's already: it begins, and does not say `request_ack`.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub held: bool,
     /// W3C trace context.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<TraceParent>,

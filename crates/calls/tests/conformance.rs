@@ -47,8 +47,8 @@ fn a_restart_keeps_what_was_told_and_whoever_had_a_call_may_go_on() {
     let ask = |ask: Ask| run(bench.ask(ask)).unwrap();
     let here = || {
         let serves = vec![Serves { channel: channel.clone(), concurrency: 1 }];
-        ask(Ask::Init { client: caller, name: "".into(), serves: Vec::new() });
-        ask(Ask::Init { client: worker, name: "".into(), serves });
+        ask(Ask::Init { client: caller, name: "".into(), serves: Vec::new(), eager: false });
+        ask(Ask::Init { client: worker, name: "".into(), serves, eager: false });
     };
     let call = CallId::of_chance(7);
     let new = || NewCall {
@@ -95,7 +95,7 @@ fn whoever_has_something_is_told_of_it_again_only_once_it_is_on_disk() {
     let (caller, worker) = (ClientId::of_chance(1), ClientId::of_chance(2));
     let channel: ChannelName = "work".parse().unwrap();
     let serves = vec![Serves { channel: channel.clone(), concurrency: 1 }];
-    let init = |client, serves| Ask::Init { client, name: "".into(), serves };
+    let init = |client, serves| Ask::Init { client, name: "".into(), serves, eager: false };
     let is_light = |ask: &Ask| bench.with_state(|state| ask.is_light(state));
     assert!(is_light(&init(worker, serves.clone())), "it has nothing");
     run(bench.ask(init(caller, Vec::new()))).unwrap();

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use handoff_calls::wire::{Down, Up};
+use handoff_calls::wire::{Down, FRAMES_MAX, MANY_BYTES, Many, Up, is_many};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -27,6 +27,7 @@ fn what_clients_say_reads_back() {
         &json!({"init": {"client": CLIENT, "name": "stock", "serves": [{"channel": "a", "concurrency": 3}]}}),
     );
     up(&json!({"init": {"client": CLIENT}}));
+    up(&json!({"init": {"client": CLIENT, "many": true, "eager": true}}));
     up(&json!({"ping": {"n": 7}}));
     up(&json!({"request": {"id": ID, "channel": "a"}}));
     up(&json!({"request": {
@@ -48,9 +49,14 @@ fn what_clients_say_reads_back() {
 #[test]
 fn what_the_server_says_reads_back() {
     down(&json!({"a": {"n": 0, "pingIntervalMs": 1000, "pingTimeoutMs": 1000, "bodyBytesMax": 1}}));
+    down(&json!({"a": {"n": 0, "many": true}}));
     down(&json!({"b": {
         "id": ID, "channel": "a", "caller": CLIENT, "params": null, "fence": 1, "attempt": 1,
         "deadlineMs": 10, "leaseMs": 20, "traceparent": "00-ab-cd-01",
+    }}));
+    down(&json!({"b": {
+        "id": ID, "channel": "a", "params": 1, "fence": 1, "attempt": 1, "deadlineMs": 10,
+        "leaseMs": 20, "held": true,
     }}));
     down(&json!({"c": {"id": ID}}));
     down(&json!({"d": {"id": ID, "fence": 1, "held": false}}));
@@ -82,4 +88,25 @@ fn members_that_are_not_known_are_passed_over_and_frames_that_are_not_known_are_
     {
         assert!(serde_json::from_str::<Up<Value>>(bad).is_err(), "{bad}");
     }
+}
+
+#[test]
+fn several_frames_are_one_message_up_to_a_number_and_a_size_and_one_is_itself() {
+    let mut many = Many::default();
+    assert_eq!(many.take(), None);
+    many.push_text(r#"{"stop":{}}"#);
+    assert_eq!(many.take().unwrap(), br#"{"stop":{}}"#);
+    many.push_text(r#"{"stop":{}}"#);
+    let ping = Up::<Value>::Ping(handoff_calls::wire::Ping { n: 1 });
+    many.push(|text| serde_json::to_writer(text, &ping)).unwrap();
+    assert!(many.push(|_| Err("it has no JSON")).is_err());
+    let text = many.take().unwrap();
+    assert!(is_many(&text) && !is_many(br#" {"stop":{}}"#));
+    let read: Vec<Up<Value>> = serde_json::from_slice(&text).unwrap();
+    assert!(matches!(&read[..], [Up::Stop(_), Up::Ping(_)]), "{read:?}");
+    assert!(many.fits(usize::MAX), "whatever is large goes alone");
+    many.push_text("1");
+    assert!(many.fits(100) && !many.fits(MANY_BYTES));
+    (1..FRAMES_MAX).for_each(|_| many.push_text("1"));
+    assert!(!many.fits(1));
 }

@@ -172,7 +172,7 @@ fn call(n: u128, name: &str) -> Ask {
 
 fn clients_come(room: &mut Room) {
     let serves = ["light", "work"].map(|name| Serves { channel: channel(name), concurrency: 10 });
-    let init = |client, serves| Ask::Init { client, name: "".into(), serves };
+    let init = |client, serves| Ask::Init { client, name: "".into(), serves, eager: false };
     room.ask(init(CALLER, Vec::new()));
     room.ask(init(WORKER, serves.to_vec()));
 }

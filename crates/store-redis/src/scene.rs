@@ -111,7 +111,7 @@ impl Scene {
     pub(crate) fn with_client(mut self, id: ClientId) -> Self {
         let (name, serves) = ("".into(), Vec::new());
         let (until, standing) = (Steady(u64::MAX), Standing::Here);
-        let client = Client { id, name, serves, until, standing };
+        let client = Client { id, name, serves, until, standing, eager: false };
         Calls::evolve(&mut self.state, &Change::Client(Box::new(client)));
         self
     }

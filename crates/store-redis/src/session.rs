@@ -237,7 +237,12 @@ impl Session {
 
     async fn register(&self, link: &Link) -> Result<(), Trouble> {
         let serves = self.services.iter().map(|service| service.serves.clone()).collect();
-        let init = Ask::Init { client: self.me, name: self.options.name.clone().into(), serves };
+        let init = Ask::Init {
+            client: self.me,
+            name: self.options.name.clone().into(),
+            serves,
+            eager: true,
+        };
         match timeout(self.options.connect_timeout, self.room.ask(&link.ping, &init)).await {
             Ok(Ok(Reply::Refused(refusal))) => {
                 Err(Trouble::Refused { place: self.address.to_string(), why: refusal.to_string() })

@@ -62,12 +62,16 @@ impl Drain<'_> {
 
     fn round<M: Speaks>(&mut self) -> Result<(), Fault> {
         for client in CALLERS {
-            self.ask::<M>(Ask::Init { client, name: "".into(), serves: Vec::new() })?;
+            self.ask::<M>(Ask::Init { client, name: "".into(), serves: Vec::new(), eager: false })?;
         }
         let [client, ..] = WORKERS;
         let all = CHANNELS.map(|channel| Serves { channel: name(channel), concurrency: 100 });
-        let mut told =
-            self.ask::<M>(Ask::Init { client, name: "".into(), serves: all.to_vec() })?;
+        let mut told = self.ask::<M>(Ask::Init {
+            client,
+            name: "".into(),
+            serves: all.to_vec(),
+            eager: false,
+        })?;
         for ticks in 0.. {
             ensure(ticks < TICKS, || "one moment never ends".to_owned())?;
             let due = M::next_deadline(&self.state, self.now);

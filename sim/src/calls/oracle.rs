@@ -214,6 +214,21 @@ impl Oracle {
         Ok(())
     }
 
+    /// A consumer was told of a call that is its to run.
+    fn begins_at_once(&mut self, offer: &Offer, now: Steady) -> Result<(), Violation> {
+        let (call, fence) = (offer.call, offer.fence);
+        let known = self.known(call)?;
+        if known.settings().on_lost != OnLost::Redeliver {
+            return Err(Violation::Begun { call, fence, why: "it must not run twice" });
+        }
+        if known.is_durable() {
+            return self.begins((offer.to, call, fence), now);
+        }
+        // Of one that is in memory only, what came later may have been heard before.
+        known.begun.entry(fence).or_insert(now);
+        Ok(())
+    }
+
     /// A consumer was told that its result counts.
     fn takes(
         &mut self,
@@ -256,7 +271,10 @@ impl Oracle {
             return Ok(());
         }
         match notice {
-            Notice::Offer(offer) => self.offered(offer),
+            Notice::Offer(offer) => {
+                self.offered(offer)?;
+                if offer.held { self.begins_at_once(offer, now) } else { Ok(()) }
+            }
             Notice::Ended { call, outcome, .. } => self.ended(*call, outcome, now),
             Notice::Registered { call, .. } => self.known(*call).map(drop),
             _ => Ok(()),

@@ -126,7 +126,7 @@ impl Workload {
         }
         let absent = CALLERS.into_iter().find(|caller| !self.here.contains(caller));
         if let Some(client) = absent {
-            return Ask::Init { client, name: "".into(), serves: Vec::new() };
+            return Ask::Init { client, name: "".into(), serves: Vec::new(), eager: false };
         }
         match self.dice.below(24) {
             0..4 => self.request(30),
@@ -203,7 +203,9 @@ impl Workload {
                 serves.push(Serves { channel: name(channel), concurrency });
             }
         }
-        Ask::Init { client, name: "".into(), serves }
+        // Two of three begin at once.
+        let eager = Some(&client) != WORKERS.first();
+        Ask::Init { client, name: "".into(), serves, eager }
     }
 
     fn leave(&mut self) -> Ask {

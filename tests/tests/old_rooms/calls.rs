@@ -1,6 +1,10 @@
 //! `5-calls`: a server of the version that brought calls, ended once and killed once. Whatever was open
 //! then is overdue by now.
+//!
+//! `6-calls-fences`: the same of the version whose fencing tokens never come again.
 
+use handoff_sdk::calls::{CallerOptions, Channel, Job, WorkerOptions};
+use handoff_sdk::{Client, Options};
 use handoff_tests::http::Http;
 use handoff_tests::place::Place;
 use handoff_tests::prey::Lair;
@@ -73,10 +77,59 @@ fn calls_of_the_version_that_brought_them_are_there_and_go_on() {
     }
 }
 
+/// Two lives took a block of tokens each. A call in memory that was forgotten with the first had one that
+/// nothing else says.
+#[test]
+fn fencing_tokens_go_on_behind_those_that_every_life_before_may_have_given() {
+    let place = Place::temporary().expect("the temporary directory takes files");
+    let lair = copied_calls("6-calls-fences", &place);
+    let mut least = 2 << 20;
+    for _ in 0..2 {
+        let served = Served::start(&lair).unwrap();
+        let mut http = Http::connect(served.http, PATIENCE).unwrap();
+        let dead = ask(&mut http, "GET", "/v1/calls/channels/bill/dead", None);
+        let found: Vec<String> = dead["calls"].as_array().unwrap().iter().map(line).collect();
+        let (first, third) = (r#"1 "error" "exit_3" 1 1"#, r#"3 "error" "exit_3" 1 1048577"#);
+        assert_eq!(found, [first, third]);
+        let stats = ask(&mut http, "GET", "/v1/calls/stats", None);
+        assert_eq!(stats["inFlight"], 0, "{stats}");
+        let fence = fence_of_an_offer(&format!("http://{}", served.http));
+        assert!(fence > least, "{fence} may have been given before");
+        least = fence;
+        served.stop().unwrap();
+    }
+}
+
+/// The token of a call that is made and served now.
+fn fence_of_an_offer(url: &str) -> u64 {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let client = Client::new(Options::new(url)).unwrap();
+    let served = async {
+        let worker = client.calls().worker(WorkerOptions::new());
+        let worker = worker.serve(Channel::new("light"), |_: Value, job: Job| {
+            let fence = job.fence();
+            async move { Ok(fence) }
+        });
+        let serving = worker.start().await.unwrap();
+        let caller = client.calls().caller(CallerOptions::new()).await.unwrap();
+        let fence: u64 = caller.call("light", &()).await.unwrap();
+        caller.close().await;
+        serving.drain(PATIENCE).await;
+        fence
+    };
+    runtime.block_on(async { tokio::time::timeout(PATIENCE, served).await.unwrap() })
+}
+
 #[test]
 fn one_flipped_bit_in_a_record_of_calls_closes_that_room_and_no_other() {
+    for fixture in ["5-calls-flipped-bit", "6-calls-fences-flipped-bit"] {
+        is_closed_and_no_other(fixture);
+    }
+}
+
+fn is_closed_and_no_other(fixture: &str) {
     let place = Place::temporary().expect("the temporary directory takes files");
-    let lair = copied_calls("5-calls-flipped-bit", &place);
+    let lair = copied_calls(fixture, &place);
     let served = Served::start(&lair).unwrap();
     let mut http = Http::connect(served.http, PATIENCE).unwrap();
     let refused = http.ask("GET", "/v1/calls", None).unwrap();

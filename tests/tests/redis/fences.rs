@@ -15,7 +15,7 @@ const WORKER: ClientId = ClientId::of_chance(2);
 async fn offered(direct: &Direct) -> u64 {
     let serves = vec![Serves { channel: channel("work"), concurrency: 1 }];
     for (client, serves) in [(CALLER, Vec::new()), (WORKER, serves)] {
-        let init = Ask::Init { client, name: "".into(), serves };
+        let init = Ask::Init { client, name: "".into(), serves, eager: false };
         assert_eq!(direct.step(&init).await.unwrap(), Reply::Done);
     }
     let id = CallId::of_chance(7);
@@ -67,7 +67,7 @@ fn a_clock_that_goes_back_leads_to_no_smaller_fence() {
         let call = CallId::of_chance(7);
         assert_eq!(direct.step(&Ask::Away { client: WORKER }).await.unwrap(), Reply::Done);
         let serves = vec![Serves { channel: channel("work"), concurrency: 1 }];
-        let init = Ask::Init { client: WORKER, name: "".into(), serves };
+        let init = Ask::Init { client: WORKER, name: "".into(), serves, eager: false };
         assert_eq!(direct.step(&init).await.unwrap(), Reply::Done);
         assert_eq!(direct.call(call).await.unwrap().unwrap().fence, ahead + 1);
     });

@@ -45,7 +45,7 @@ fn new(n: u64, caller: ClientId, name: &str, queue_timeout: Option<Span>) -> Ask
 }
 
 async fn here(room: &OnRedis, client: ClientId, serves: Vec<Serves>) {
-    let init = Ask::Init { client, name: "".into(), serves };
+    let init = Ask::Init { client, name: "".into(), serves, eager: false };
     assert_eq!(room.ask(init).await.unwrap(), Reply::Done);
 }
 
@@ -148,7 +148,7 @@ fn ten_thousand_orphans_cost_a_guarded_pair_little() {
     let alone = cost_of_foreign(&server, &mut caller, &mut consumer);
     runtime.block_on(async {
         let room = Direct::open(&server.address(), Options::default()).await.unwrap();
-        let init = Ask::Init { client: LOST, name: "".into(), serves: Vec::new() };
+        let init = Ask::Init { client: LOST, name: "".into(), serves: Vec::new(), eager: false };
         assert_eq!(room.step(&init).await.unwrap(), Reply::Done);
         for n in 0..ORPHANS {
             let ask = new(1_000_000 + n, LOST, &format!("void.{}", n % CHANNELS), None);

@@ -54,7 +54,7 @@ async fn a_client_that_cannot_be_is_refused<F: Fresh>(fresh: &F) {
         ("".into(), many(Client::SERVES_MAX + 1)),
         (long, vec![]),
     ] {
-        let refusal = play.refusal(Ask::Init { client: WORKER, name, serves }).await;
+        let refusal = play.refusal(Ask::Init { client: WORKER, name, serves, eager: false }).await;
         assert!(matches!(refusal, Refusal::Invalid(_)), "{refusal:?}");
     }
     assert_eq!(play.refusal(Ask::Ping { client: WORKER }).await, Refusal::NoClient(WORKER));

@@ -125,7 +125,7 @@ impl<B: Bench> Play<B> {
 
     /// A client that serves nothing.
     pub(super) async fn here(&self, client: ClientId) {
-        let init = Ask::Init { client, name: "".into(), serves: Vec::new() };
+        let init = Ask::Init { client, name: "".into(), serves: Vec::new(), eager: false };
         assert_eq!(self.ask(init).await, Reply::Done);
         self.heard(client).await;
     }
@@ -133,7 +133,7 @@ impl<B: Bench> Play<B> {
     /// A client that serves `work`. What it hears stays to be heard.
     pub(super) async fn serves(&self, client: ClientId, concurrency: u32) {
         let serves = vec![Serves { channel: channel("work"), concurrency }];
-        let init = Ask::Init { client, name: "worker".into(), serves };
+        let init = Ask::Init { client, name: "worker".into(), serves, eager: false };
         assert_eq!(self.ask(init).await, Reply::Done);
     }
 

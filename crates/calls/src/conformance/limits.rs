@@ -107,7 +107,7 @@ async fn there_are_as_many_channels_as_may_be<F: Fresh>(fresh: &F) {
     let set = Ask::SetChannel { channel: channel("other"), settings };
     assert_eq!(limit(&play.refusal(set).await), "calls.channels_max");
     let serves = vec![Serves { channel: channel("other"), concurrency: 1 }];
-    let init = Ask::Init { client: WORKER, name: "".into(), serves };
+    let init = Ask::Init { client: WORKER, name: "".into(), serves, eager: false };
     assert_eq!(limit(&play.refusal(init).await), "calls.channels_max");
     play.ask(Ask::Cancel { call: id(1), by: None }).await;
     let other = NewCall { channel: channel("other"), ..new(2) };
@@ -120,7 +120,7 @@ async fn there_are_as_many_clients_as_may_be<F: Fresh>(fresh: &F) {
     let play = Play::with(fresh, Rules { clients_max: 3, ..Rules::default() }).await;
     play.serves(WORKER, 1).await;
     let client = ClientId::of_chance(77);
-    let init = Ask::Init { client, name: "".into(), serves: Vec::new() };
+    let init = Ask::Init { client, name: "".into(), serves: Vec::new(), eager: false };
     assert_eq!(limit(&play.refusal(init).await), "calls.clients_max");
     play.serves(WORKER, 2).await;
 }

@@ -165,7 +165,8 @@ impl<B: Bench> Play<B> {
     async fn come_to_serve(&mut self, client: ClientId, serves: Vec<Serves>) {
         self.owners.retain(|_, owner| *owner != client);
         self.owners.extend(serves.iter().map(|one| (one.channel.clone(), client)));
-        self.ask(Ask::Init { client, name: "".into(), serves }).await;
+        let eager = self.bench.knows_eager() && mix(self.chance ^ 1).is_multiple_of(2);
+        self.ask(Ask::Init { client, name: "".into(), serves, eager }).await;
     }
 
     async fn step(&mut self) {

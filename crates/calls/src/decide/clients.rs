@@ -12,6 +12,7 @@ impl Draft<'_> {
         id: ClientId,
         name: &str,
         serves: &[Serves],
+        eager: bool,
     ) -> Result<Reply, Refusal> {
         if name.len() > Client::NAME_BYTES_MAX {
             return Err(Refusal::Invalid("the name of a client has at most 128 bytes"));
@@ -35,7 +36,10 @@ impl Draft<'_> {
             return Err(Refusal::Invalid("a channel is named twice"));
         }
         let until = self.now.steady + self.rules.client_timeout;
-        let client = Client { id, name: name.into(), serves, until, standing: Standing::Here };
+        let client = {
+            let (name, standing) = (name.into(), Standing::Here);
+            Client { id, name, serves, until, standing, eager }
+        };
         self.tell(Notice::Pong { to: id });
         for call in self.state.held_by(id) {
             match call.stage {
@@ -45,6 +49,12 @@ impl Draft<'_> {
                 }
                 Stage::Offered { .. } => {
                     self.tell_of(call, id, (call.fence, call.attempt.saturating_add(1)));
+                }
+                // It may never have heard of it, and begins it now with a whole lease.
+                _ if self.begins_at_once(&client, &call.channel) => {
+                    let until = self.now.steady + self.settings(&call.channel).lease;
+                    self.change(Change::Extended { call: call.id, until });
+                    self.tell_held_of(call, id, (call.fence, call.attempt));
                 }
                 _ => self.tell_of(call, id, (call.fence, call.attempt)),
             }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::draft::Draft;
 use crate::state::Lane;
-use crate::{Call, Change, ChannelName, ClientId, Happened};
+use crate::{Call, Change, ChannelName, Client, ClientId, Happened, OnLost};
 
 /// Offers made in one decision, at most.
 const OFFERS_AT_ONCE: usize = 128;
@@ -35,9 +35,22 @@ impl Draft<'_> {
     pub(super) fn offer(&mut self, call: &Call, executor: ClientId) {
         let fence = self.fence();
         let until = self.now.steady + self.rules.offer_timeout;
-        let at = self.now.wall;
+        let (at, attempt) = (self.now.wall, call.attempt.saturating_add(1));
         self.change(Change::Offered { call: call.id, executor, fence, until, at });
-        self.tell_of(call, executor, (fence, call.attempt.saturating_add(1)));
+        let client = self.state.client(executor);
+        if client.is_some_and(|client| self.begins_at_once(client, &call.channel)) {
+            let until = self.now.steady + self.settings(&call.channel).lease;
+            self.change(Change::Accepted { call: call.id, attempt, until, at });
+            self.tell_held_of(call, executor, (fence, attempt));
+        } else {
+            self.tell_of(call, executor, (fence, attempt));
+        }
+    }
+
+    /// Whether a call is a consumer's as soon as it is offered. Where a call must not be begun twice it is
+    /// not: an offer that was lost on its way would end it, and one that is not accepted goes to others.
+    pub(super) fn begins_at_once(&self, client: &Client, channel: &ChannelName) -> bool {
+        client.eager && self.settings(channel).on_lost == OnLost::Redeliver
     }
 
     /// A call waits again, at its old place, as if it had not been offered.

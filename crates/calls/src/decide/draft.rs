@@ -41,6 +41,11 @@ impl<'a> Draft<'a> {
         self.changes.push(change);
     }
 
+    /// Something becomes true before what was decided from there on.
+    pub(super) fn change_at(&mut self, at: usize, change: Change) {
+        self.changes.insert(at, change);
+    }
+
     pub(super) fn tell(&mut self, notice: Notice) {
         self.notices.push(notice);
     }
@@ -92,8 +97,19 @@ impl<'a> Draft<'a> {
     }
 
     /// A consumer is told of a call, or told again.
-    pub(super) fn tell_of(&mut self, call: &Call, to: ClientId, (fence, attempt): (u64, u16)) {
-        let offer = Offer {
+    pub(super) fn tell_of(&mut self, call: &Call, to: ClientId, offered: (u64, u16)) {
+        let offer = self.offer_of(call, to, offered);
+        self.tell(Notice::Offer(Box::new(offer)));
+    }
+
+    /// A consumer is told of a call that is its already.
+    pub(super) fn tell_held_of(&mut self, call: &Call, to: ClientId, offered: (u64, u16)) {
+        let offer = Offer { held: true, ..self.offer_of(call, to, offered) };
+        self.tell(Notice::Offer(Box::new(offer)));
+    }
+
+    fn offer_of(&self, call: &Call, to: ClientId, (fence, attempt): (u64, u16)) -> Offer {
+        Offer {
             to,
             call: call.id,
             channel: call.channel.clone(),
@@ -104,7 +120,7 @@ impl<'a> Draft<'a> {
             deadline: call.deadline,
             lease: self.settings(&call.channel).lease,
             trace: call.trace.clone(),
-        };
-        self.tell(Notice::Offer(Box::new(offer)));
+            held: false,
+        }
     }
 }

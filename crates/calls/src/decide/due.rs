@@ -63,7 +63,7 @@ impl Draft<'_> {
     }
 
     /// A consumer that does not accept is told of nothing until something is heard of it.
-    fn is_silent(&mut self, id: ClientId) {
+    pub(super) fn is_silent(&mut self, id: ClientId) {
         if let Some(client) = self.state.client(id)
             && client.standing == Standing::Here
         {

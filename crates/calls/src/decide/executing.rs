@@ -132,6 +132,10 @@ impl Draft<'_> {
         let settings = self.settings(&call.channel);
         let again = settings.on_lost == OnLost::Redeliver && call.attempt < settings.attempts_max;
         self.tell(Notice::Cancelled { to: executor, call: call.id, fence: call.fence });
+        // Nobody else asks an eager one whether it is there before it has a call.
+        if self.state.client(executor).is_some_and(|client| client.eager) {
+            self.is_silent(executor);
+        }
         if again {
             self.give_back(call, Happened::Lost);
         } else {

@@ -160,11 +160,14 @@ impl Draft<'_> {
             let chance = self.draw();
             super::dispatch::choose(lane, |client| lane.room(client), chance)
         });
-        let call = Box::new(call);
-        self.change(Change::Registered(call.clone()));
-        if let Some(executor) = chosen {
-            self.offer(&call, executor);
-        }
+        let Some(executor) = chosen else {
+            self.change(Change::Registered(Box::new(call)));
+            return;
+        };
+        // The call comes before its offer, and is moved there once that is made of it.
+        let at = self.weight();
+        self.offer(&call, executor);
+        self.change_at(at, Change::Registered(Box::new(call)));
     }
 
     /// Somebody asks for a call again: what was said about it is said again.

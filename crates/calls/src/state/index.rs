@@ -105,68 +105,147 @@ impl Lane {
     }
 }
 
+/// Where a call stands in the indices, as far as that changes while it is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    due: Steady,
+    bytes: u64,
+    done_with: bool,
+    open: bool,
+    leader: Option<CallId>,
+    spot: Spot,
+}
+
+/// Where it stands in its lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Spot {
+    Waiting,
+    Later,
+    Held(ClientId),
+    Dead,
+    /// It is over and no dead letter.
+    Nowhere,
+}
+
+impl Place {
+    pub(super) fn of(call: &Call) -> Self {
+        let (leader, spot) = match &call.stage {
+            Stage::Waiting => (None, Spot::Waiting),
+            Stage::Later(_) => (None, Spot::Later),
+            Stage::Following(leader) => (Some(*leader), Spot::Later),
+            Stage::Offered { executor, .. } | Stage::Running { executor, .. } => {
+                (None, Spot::Held(*executor))
+            }
+            Stage::Ended(ended) if ended.dead => (None, Spot::Dead),
+            Stage::Ended(_) => (None, Spot::Nowhere),
+        };
+        Self {
+            due: call.due(),
+            bytes: call.bytes(),
+            done_with: call.is_done_with(),
+            open: call.ended().is_none(),
+            leader,
+            spot,
+        }
+    }
+}
+
 impl Index {
     pub(super) fn enlist(&mut self, call: &Call) {
         self.by_seq.insert((call.seq, call.id));
-        self.due.insert((call.due(), Due::Call(call.id)));
-        self.bytes += call.bytes();
         if let Some(key) = &call.key {
             self.keys.insert((call.channel.clone(), key.clone()), call.id);
         }
-        if call.is_done_with() {
-            self.done_with.insert((call.due(), call.id));
-        }
-        if let Stage::Following(leader) = call.stage {
-            self.followers.insert((leader, call.id));
-        }
-        let Some(lane) = self.lane_of(call) else { return };
-        match &call.stage {
-            Stage::Waiting => drop(lane.waiting.insert((call.seq, call.id))),
-            Stage::Later(_) | Stage::Following(_) => lane.later += 1,
-            Stage::Offered { executor, .. } | Stage::Running { executor, .. } => {
-                lane.take(*executor);
-                self.held.insert((*executor, call.id));
-            }
-            Stage::Ended(_) => drop(lane.dead.insert((call.seq, call.id))),
-        }
-        self.open += u64::from(call.ended().is_none());
+        self.put(call, Place::of(call), None);
     }
 
     pub(super) fn delist(&mut self, call: &Call) {
         self.by_seq.remove(&(call.seq, call.id));
-        self.due.remove(&(call.due(), Due::Call(call.id)));
-        self.bytes -= call.bytes();
         if let Some(key) = &call.key {
             let key = (call.channel.clone(), key.clone());
             if self.keys.get(&key) == Some(&call.id) {
                 self.keys.remove(&key);
             }
         }
-        self.done_with.remove(&(call.due(), call.id));
-        if let Stage::Following(leader) = call.stage {
-            self.followers.remove(&(leader, call.id));
-        }
-        let Some(lane) = self.lane_of(call) else { return };
-        match &call.stage {
-            Stage::Waiting => drop(lane.waiting.remove(&(call.seq, call.id))),
-            Stage::Later(_) | Stage::Following(_) => lane.later -= 1,
-            Stage::Offered { executor, .. } | Stage::Running { executor, .. } => {
-                lane.give_back(*executor);
-                self.held.remove(&(*executor, call.id));
-            }
-            Stage::Ended(_) => drop(lane.dead.remove(&(call.seq, call.id))),
-        }
-        self.open -= u64::from(call.ended().is_none());
+        self.take(call, Place::of(call), None);
     }
 
-    /// The lane a call is in; none if it is over and no dead letter.
-    fn lane_of(&mut self, call: &Call) -> Option<&mut Lane> {
-        if call.ended().is_some() && !call.is_dead() {
-            return None;
+    /// A call that is listed has changed. What is the same for both is not touched: most steps of a call
+    /// move it in one or two of the indices.
+    pub(super) fn relist(&mut self, call: &Call, before: Place) {
+        let after = Place::of(call);
+        self.take(call, before, Some(after));
+        self.put(call, after, Some(before));
+    }
+
+    fn put(&mut self, call: &Call, place: Place, before: Option<Place>) {
+        let Place { due, bytes, done_with, open, leader, spot } = place;
+        let same_due = before.is_some_and(|before| before.due == due);
+        if !same_due {
+            self.due.insert((due, Due::Call(call.id)));
         }
-        if !self.lanes.contains_key(&call.channel) {
-            self.lanes.insert(call.channel.clone(), Lane::default());
+        if done_with && !(same_due && before.is_some_and(|before| before.done_with)) {
+            self.done_with.insert((due, call.id));
         }
-        self.lanes.get_mut(&call.channel)
+        self.bytes += bytes;
+        self.open += u64::from(open);
+        if before.is_some_and(|before| (before.leader, before.spot) == (leader, spot)) {
+            return;
+        }
+        if let Some(leader) = leader {
+            self.followers.insert((leader, call.id));
+        }
+        if spot == Spot::Nowhere {
+            return;
+        }
+        if let Spot::Held(executor) = spot {
+            self.held.insert((executor, call.id));
+        }
+        let lane = self.lane_of(call);
+        match spot {
+            Spot::Waiting => drop(lane.waiting.insert((call.seq, call.id))),
+            Spot::Later => lane.later += 1,
+            Spot::Held(executor) => lane.take(executor),
+            Spot::Dead => drop(lane.dead.insert((call.seq, call.id))),
+            Spot::Nowhere => {}
+        }
+    }
+
+    fn take(&mut self, call: &Call, place: Place, after: Option<Place>) {
+        let Place { due, bytes, done_with, open, leader, spot } = place;
+        let same_due = after.is_some_and(|after| after.due == due);
+        if !same_due {
+            self.due.remove(&(due, Due::Call(call.id)));
+        }
+        if done_with && !(same_due && after.is_some_and(|after| after.done_with)) {
+            self.done_with.remove(&(due, call.id));
+        }
+        self.bytes -= bytes;
+        self.open -= u64::from(open);
+        if after.is_some_and(|after| (after.leader, after.spot) == (leader, spot)) {
+            return;
+        }
+        if let Some(leader) = leader {
+            self.followers.remove(&(leader, call.id));
+        }
+        if spot == Spot::Nowhere {
+            return;
+        }
+        if let Spot::Held(executor) = spot {
+            self.held.remove(&(executor, call.id));
+        }
+        let lane = self.lane_of(call);
+        match spot {
+            Spot::Waiting => drop(lane.waiting.remove(&(call.seq, call.id))),
+            Spot::Later => lane.later -= 1,
+            Spot::Held(executor) => lane.give_back(executor),
+            Spot::Dead => drop(lane.dead.remove(&(call.seq, call.id))),
+            Spot::Nowhere => {}
+        }
+    }
+
+    /// The lane of a call.
+    fn lane_of(&mut self, call: &Call) -> &mut Lane {
+        self.lanes.entry(call.channel.clone()).or_default()
     }
 }

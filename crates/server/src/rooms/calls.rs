@@ -14,6 +14,8 @@
 
 mod lines;
 mod mailbox;
+#[cfg(test)]
+mod opening;
 mod task;
 mod views;
 mod waits;
@@ -27,8 +29,9 @@ use handoff_types::{Now, Outcome};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
-pub(crate) use self::lines::{Ended, Line, Told};
-use self::mailbox::{Asker, Question, Shared, is_new, stands_in_line};
+pub(crate) use self::lines::{Ended, Line, Told, weight};
+pub(crate) use self::mailbox::Sayings;
+use self::mailbox::{Asker, Question, Shared, is_new};
 pub use self::task::Parts;
 pub use self::views::Stats;
 pub(crate) use self::views::{CallView, ChannelView};
@@ -159,31 +162,43 @@ impl CallsRoom {
         self.ask(init).await.map(drop)
     }
 
-    /// What a client says. What comes of it, its line tells; if the room is too busy for something
-    /// new, that too.
+    /// What a client says. What comes of it, its line tells. Gives the calls that were refused because the
+    /// room is too busy for something new, and why.
     ///
     /// # Errors
-    /// When the room is closed, or takes nothing new for the moment: then nothing changed.
+    /// When the room is closed.
     ///
     /// # Cancel safety
     /// Dropped, it may have been said all the same.
     pub(crate) async fn say(
         &self,
         client: ClientId,
-        call: Option<CallId>,
-        ask: Ask,
-    ) -> Result<(), RoomError> {
-        let (new, in_line) = (is_new(&ask), stands_in_line(&ask));
-        let question = Question::Do(Box::new(ask), Asker::Client(client, call));
-        if !new {
-            let mailbox = if in_line { &self.news } else { &self.mailbox };
-            return mailbox.send(question).await.map_err(|_| stopping());
+        said: &mut Sayings,
+    ) -> Result<Vec<(CallId, RoomError)>, RoomError> {
+        let mut refused = Vec::new();
+        let in_line = std::mem::take(&mut said.in_line);
+        if !in_line.is_empty() {
+            // Whoever waited here with a new call could not say that it is alive meanwhile.
+            if let Err(back) = self.news.try_send(Question::Said(client, in_line)) {
+                let TrySendError::Full(Question::Said(_, back)) = back else {
+                    return Err(stopping());
+                };
+                let (new, rest): (Vec<_>, Vec<_>) =
+                    back.into_iter().partition(|(_, ask)| is_new(ask));
+                let calls = new.into_iter().filter_map(|(call, _)| call);
+                refused.extend(calls.map(|call| (call, RoomError::CallsBusy)));
+                if !rest.is_empty() {
+                    let rest = Question::Said(client, rest);
+                    self.news.send(rest).await.map_err(|_| stopping())?;
+                }
+            }
         }
-        // Whoever waited here could not say that it is alive meanwhile.
-        self.news.try_send(question).map_err(|refused| match refused {
-            TrySendError::Full(_) => RoomError::CallsBusy,
-            TrySendError::Closed(_) => stopping(),
-        })
+        let others = std::mem::take(&mut said.others);
+        if !others.is_empty() {
+            let others = Question::Said(client, others);
+            self.mailbox.send(others).await.map_err(|_| stopping())?;
+        }
+        Ok(refused)
     }
 
     /// The connection of a client is gone.

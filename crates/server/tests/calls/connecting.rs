@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tokio_websockets::CloseCode;
 
 use crate::http_client;
-use crate::world::{CALLER, OTHER, WORKER, World, id};
+use crate::world::{CALLER, Client, OTHER, WORKER, World, id};
 
 #[tokio::test]
 async fn whoever_comes_is_told_how_to_stay() {
@@ -13,6 +13,7 @@ async fn whoever_comes_is_told_how_to_stay() {
     let greeting = client.init(json!({"client": CALLER})).await;
     let expected = json!({
         "n": 0, "pingIntervalMs": 1000, "pingTimeoutMs": 1000, "bodyBytesMax": 1 << 20,
+        "many": true,
     });
     assert_eq!(greeting, expected);
     for n in [7, 8, 9] {
@@ -21,10 +22,87 @@ async fn whoever_comes_is_told_how_to_stay() {
     }
 }
 
+/// The frames of the next messages, until there are so many.
+async fn hear_many(client: &mut Client, count: usize) -> Vec<Value> {
+    let mut frames = Vec::new();
+    while frames.len() < count {
+        match client.hear().await {
+            Value::Array(several) => frames.extend(several),
+            one => frames.push(one),
+        }
+    }
+    frames
+}
+
+#[tokio::test]
+async fn whoever_reads_several_frames_in_a_message_says_and_hears_them_so() {
+    let world = World::start().await;
+    let mut worker = world.connect().await;
+    let serves = json!([{"channel": "work", "concurrency": 3}]);
+    worker.init(json!({"client": WORKER, "serves": serves, "many": true})).await;
+    let mut caller = world.connect().await;
+    caller.init(json!({"client": CALLER, "many": true})).await;
+    let request = |n: u32| json!({"request": {"id": id(n), "channel": "work", "params": n}});
+    caller.say(json!([request(1), request(2), request(3), {"ping": {"n": 7}}])).await;
+    let heard = hear_many(&mut caller, 4).await;
+    let registered: Vec<&Value> = heard.iter().filter_map(|frame| frame.get("c")).collect();
+    assert_eq!(registered, [&json!({"id": id(1)}), &json!({"id": id(2)}), &json!({"id": id(3)})]);
+    let offers = hear_many(&mut worker, 3).await;
+    let answers: Vec<Value> = offers
+        .iter()
+        .map(|frame| &frame["b"])
+        .map(|offer| json!({"response": {"id": offer["id"], "fence": offer["fence"], "answer": 1}}))
+        .collect();
+    worker.say(json!(answers)).await;
+    let taken = hear_many(&mut worker, 3).await;
+    assert!(taken.iter().all(|frame| frame["g"]["taken"] == true), "{taken:?}");
+    let ends = hear_many(&mut caller, 3).await;
+    assert!(ends.iter().all(|frame| frame["e"]["status"] == 0), "{ends:?}");
+}
+
+#[tokio::test]
+async fn whoever_does_not_say_so_is_told_one_thing_in_a_message() {
+    let world = World::start().await;
+    let mut caller = world.caller().await;
+    let request = |n: u32| json!({"request": {"id": id(n), "channel": "work"}});
+    caller.say(json!([request(1), request(2)])).await;
+    caller.expect("c").await;
+    caller.expect("c").await;
+}
+
+#[tokio::test]
+async fn more_frames_than_a_message_takes_end_the_connection() {
+    let world = World::start().await;
+    let mut client = world.caller().await;
+    client.say(json!(vec![json!({"ping": {}}); 129])).await;
+    assert_eq!(client.closed().await.0, CloseCode::PROTOCOL_ERROR);
+}
+
+#[tokio::test]
+async fn whoever_begins_at_once_is_not_asked_to_accept() {
+    let world = World::start().await;
+    let mut worker = world.connect().await;
+    let serves = json!([{"channel": "work"}, {"channel": "once"}]);
+    worker.init(json!({"client": WORKER, "serves": serves, "eager": true})).await;
+    let settings = json!({"onLost": "fail"});
+    assert_eq!(world.ask("PUT", "/channels/once", &settings).await.status, 200);
+    let mut caller = world.caller().await;
+    caller.request(1, json!(1)).await;
+    let offer = worker.expect("b").await;
+    assert_eq!(offer["held"], true, "{offer}");
+    assert_eq!(world.see(&format!("/{}", id(1))).await["stage"], "running");
+    assert!(worker.respond(1, offer["fence"].as_u64().unwrap(), json!(2)).await);
+    assert_eq!(caller.end(1).await["answer"], 2);
+    caller.say(json!({"request": {"id": id(2), "channel": "once"}})).await;
+    let offer = worker.expect("b").await;
+    assert_eq!(offer.get("held"), None, "it must not run twice: {offer}");
+}
+
 #[tokio::test]
 async fn what_is_no_frame_ends_the_connection_with_a_reason() {
     let world = World::start().await;
-    for text in ["", "{}", "hello", r#"{"shout":{}}"#, r#"{"request":{"id":"1"}}"#] {
+    for text in ["", "{}", "[{}]", "[[]]", "hello", r#"{"shout":{}}"#, r#"{"request":{"id":"1"}}"#]
+    {
         let mut client = world.caller().await;
         client.say_text(text.to_owned()).await;
         let (code, why) = client.closed().await;

@@ -1,19 +1,22 @@
 //! The task that carries a session: it owns the connection, and does what the session asks for.
 //!
-//! It waits for whatever comes first: a connection that is being made, a frame, room for a frame, an
-//! order, a handler's end, a call that was dropped, time. All of these are cancel safe: a connection
-//! that is being made stays, frames and orders are in their queues or taken, ends stay in their set,
-//! and what was dropped is in a list.
+//! It waits for whatever comes: a connection that is being made, frames, room for frames, orders, handlers'
+//! ends, calls that were dropped, time. In one turn it takes all there is of each, and only then writes: what
+//! is heard leads to more to say, and one message carries all of it. Before it writes it lets others run once,
+//! because whoever just got an answer often has the next call, and a handler that just began its result.
 
 use std::collections::BTreeMap;
-use std::pin::{Pin, pin};
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use futures_util::future::{Either, select};
+use futures_util::task::AtomicWaker;
 use handoff_calls::CallId;
-use tokio::sync::{Notify, mpsc, oneshot, watch};
-use tokio::time::{Instant, sleep_until};
+use handoff_calls::wire::Down;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::error::{CallError, known};
 use super::session::{Body, Deed, NewCall, Session, Standing};
@@ -26,8 +29,14 @@ use crate::{Error, backoff};
 /// How long a session that nobody wants any more goes on to settle what is under way.
 pub(super) const SETTLING: Duration = Duration::from_secs(5);
 
-/// What is heard or ordered before something is written, at most.
-const HEARD_FIRST: u32 = 64;
+/// How often others run before something is written, at most: whoever has much to hear is not to be mute.
+const LETS_RUN: u32 = 4;
+
+/// Orders taken at once.
+const ORDERS_AT_ONCE: usize = 256;
+
+/// Handlers' ends taken at once.
+const ENDS_AT_ONCE: usize = 256;
 
 /// How good the connection of a session is.
 #[derive(Clone, Debug)]
@@ -76,16 +85,18 @@ pub(super) struct Waiter {
 #[derive(Debug, Default)]
 pub(super) struct Unwanted {
     calls: Mutex<Vec<CallId>>,
-    news: Notify,
+    news: AtomicWaker,
 }
 
 impl Unwanted {
     pub(super) fn add(&self, id: CallId) {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner).push(id);
-        self.news.notify_one();
+        self.news.wake();
     }
 
-    fn take(&self) -> Vec<CallId> {
+    /// Those there are. Whoever asks is woken by more.
+    fn take(&self, cx: &Context<'_>) -> Vec<CallId> {
+        self.news.register(cx.waker());
         std::mem::take(&mut self.calls.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -106,23 +117,16 @@ pub(super) struct Driver {
     opening: Option<Opening>,
     reader: Option<Reader>,
     writer: Option<Writer>,
-    /// Turns since anything was written.
-    unwritten: u32,
+    /// How often others ran since there is something to write.
+    let_run: u32,
+    /// Orders that were taken.
+    taken: Vec<Order>,
+    /// Rings at what is due next, or before.
+    alarm: Pin<Box<Sleep>>,
     draining: Option<(Instant, oneshot::Sender<usize>)>,
     /// When a session that nobody wants ends at the latest, and who is told.
     closing: Option<(Instant, Option<oneshot::Sender<()>>)>,
     over: Option<Arc<Error>>,
-}
-
-/// What came first.
-enum Turn {
-    Opened(Result<Socket, Error>),
-    Heard(Result<handoff_calls::wire::Down<Body>, Ended>),
-    Wrote(Result<(), Error>),
-    Ordered(Option<Order>),
-    Worked(Option<handoff_calls::wire::Response<Body>>),
-    Unwanted,
-    Time,
 }
 
 /// What a driver is made of.
@@ -153,7 +157,9 @@ impl Driver {
             opening: None,
             reader: None,
             writer: None,
-            unwritten: 0,
+            let_run: 0,
+            taken: Vec::new(),
+            alarm: Box::pin(sleep_until(Instant::now())),
             draining: None,
             closing: None,
             over: None,
@@ -164,9 +170,7 @@ impl Driver {
         self.session.open();
         self.perform();
         while !self.is_over() {
-            let turn = self.turn().await;
-            self.take(turn);
-            self.perform();
+            poll_fn(|cx| self.poll_turn(cx)).await;
         }
         let why = self.over.as_ref().map(ToString::to_string);
         self.link.send_replace(Link::Over { why });
@@ -212,115 +216,146 @@ impl Driver {
         }
     }
 
-    async fn turn(&mut self) -> Turn {
-        let Self { inner, session, staff, orders, unwanted, opening, reader, writer, .. } = self;
-        let ends = [
-            session.next_deadline(),
-            self.draining.as_ref().map(|(by, _)| *by),
-            self.closing.as_ref().map(|(by, _)| *by),
-        ];
-        let deadline = ends.into_iter().flatten().min();
-        let writing = session.has_frames() || writer.as_ref().is_some_and(Writer::is_unflushed);
-        let ordering = self.closing.is_none();
-        let inputs = pin!(async {
-            tokio::select! {
-            opened = or_never(opening.as_mut()) => Turn::Opened(opened),
-            heard = async {
-                match reader {
-                    Some(reader) => reader.next(inner).await,
-                    None => std::future::pending().await,
-                }
-            } => Turn::Heard(heard),
-            order = orders.recv(), if ordering => Turn::Ordered(order),
-            response = staff.next() => Turn::Worked(response),
-            () = unwanted.news.notified() => Turn::Unwanted,
-            () = async {
-                match deadline {
-                    Some(deadline) => sleep_until(deadline).await,
-                    None => std::future::pending().await,
-                }
-            } => Turn::Time,
-            }
-        });
-        if !writing {
-            return inputs.await;
+    /// Takes what there is, does what that leads to, and writes. Ready when something happened.
+    fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let now = Instant::now();
+        let moved = self.take_all(now, cx);
+        if moved {
+            self.perform();
         }
-        let output = pin!(async {
-            match writer {
-                Some(writer) => writer.carry(|| session.next_frame(Instant::now())).await,
-                None => std::future::pending().await,
+        let writes = self.session.has_frames();
+        if moved && writes && self.let_run < LETS_RUN {
+            self.let_run += 1;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let Self { session, writer, .. } = self;
+        let wrote = match writer {
+            Some(writer) if writes || writer.is_unflushed() => {
+                self.let_run = 0;
+                writer.poll_carry(|| session.next_message(now), cx)
             }
-        });
-        // What is there to be heard leads to more to say, and one write carries all of it. But whoever has
-        // much to hear is not to be mute.
-        let wrote = if self.unwritten < HEARD_FIRST {
-            match select(inputs, output).await {
-                Either::Left((turn, _)) => return turn,
-                Either::Right((wrote, _)) => wrote,
-            }
-        } else {
-            match select(output, inputs).await {
-                Either::Left((wrote, _)) => wrote,
-                Either::Right((turn, _)) => return turn,
-            }
+            _ => Poll::Pending,
         };
-        Turn::Wrote(wrote.map_err(|error| {
-            let url = inner.transport.base.url.clone();
-            Error::Lost { url, cause: error.into() }
-        }))
+        // What was written may be over for its caller, or is to be said again some time.
+        self.perform();
+        match wrote {
+            Poll::Ready(Err(error)) => {
+                let url = self.inner.transport.base.url.clone();
+                self.lost(Error::Lost { url, cause: error.into() }, now);
+                self.perform();
+                Poll::Ready(())
+            }
+            _ if moved => Poll::Ready(()),
+            _ => match self.poll_time(now, cx) {
+                true => Poll::Ready(()),
+                false => Poll::Pending,
+            },
+        }
     }
 
-    fn take(&mut self, turn: Turn) {
-        let now = Instant::now();
-        self.unwritten = match turn {
-            Turn::Wrote(_) => 0,
-            _ => self.unwritten.saturating_add(1),
-        };
-        match turn {
-            Turn::Opened(Ok(Socket { reader, writer })) => {
-                self.opening = None;
+    /// Takes all there is, a bounded part of it, and says whether there was something.
+    fn take_all(&mut self, now: Instant, cx: &mut Context<'_>) -> bool {
+        let mut moved = false;
+        if let Some(opening) = &mut self.opening
+            && let Poll::Ready(opened) = opening.as_mut().poll(cx)
+        {
+            self.opening = None;
+            self.take_opened(opened, now);
+            moved = true;
+        }
+        if let Some(reader) = &mut self.reader
+            && let Poll::Ready(heard) = reader.poll_heard(&self.inner, cx)
+        {
+            self.take_heard(heard, now);
+            moved = true;
+        }
+        if self.closing.is_none() {
+            let mut taken = std::mem::take(&mut self.taken);
+            if let Poll::Ready(many) = self.orders.poll_recv_many(cx, &mut taken, ORDERS_AT_ONCE) {
+                for order in taken.drain(..) {
+                    self.obey(order, now);
+                }
+                if many == 0 {
+                    // Nobody is left to order anything.
+                    self.close(now, None);
+                }
+                moved = true;
+            }
+            self.taken = taken;
+        }
+        for _ in 0..ENDS_AT_ONCE {
+            let Poll::Ready(response) = self.staff.poll_next(cx) else { break };
+            if let Some(response) = response {
+                self.session.respond(response);
+            }
+            moved = true;
+        }
+        for id in self.unwanted.take(cx) {
+            self.session.cancel(id);
+            moved = true;
+        }
+        moved
+    }
+
+    fn take_opened(&mut self, opened: Result<Socket, Error>, now: Instant) {
+        match opened {
+            Ok(Socket { reader, writer }) => {
                 (self.reader, self.writer) = (Some(reader), Some(writer));
                 self.session.connected(now);
             }
-            Turn::Opened(Err(error)) => {
-                self.opening = None;
-                // A server that answers, and that will answer so again.
-                if error.is_temporary() { self.lost(error, now) } else { self.dismissed(error) }
-            }
-            Turn::Heard(Ok(frame)) => self.session.hear(frame, now),
-            Turn::Heard(Err(Ended::Lost(error))) | Turn::Wrote(Err(error)) => self.lost(error, now),
-            // Whoever was greeted was taken; perhaps it was only silent for too long.
-            Turn::Heard(Err(Ended::Dismissed(error))) if self.session.is_live() => {
-                self.lost(error, now);
-            }
-            Turn::Heard(Err(Ended::Dismissed(error))) => self.dismissed(error),
-            Turn::Wrote(Ok(())) => {}
-            Turn::Ordered(order) => self.obey(order, now),
-            Turn::Worked(Some(response)) => self.session.respond(response),
-            Turn::Worked(None) => {}
-            Turn::Unwanted => {
-                for id in self.unwanted.take() {
-                    self.session.cancel(id);
-                }
-            }
-            Turn::Time => self.session.tick(now),
+            // A server that answers, and that will answer so again.
+            Err(error) if error.is_temporary() => self.lost(error, now),
+            Err(error) => self.dismissed(error),
         }
     }
 
-    fn obey(&mut self, order: Option<Order>, now: Instant) {
+    fn take_heard(&mut self, heard: Result<Vec<Down<Body>>, Ended>, now: Instant) {
+        match heard {
+            Ok(frames) => frames.into_iter().for_each(|frame| self.session.hear(frame, now)),
+            Err(Ended::Lost(error)) => self.lost(error, now),
+            // Whoever was greeted was taken; perhaps it was only silent for too long.
+            Err(Ended::Dismissed(error)) if self.session.is_live() => self.lost(error, now),
+            Err(Ended::Dismissed(error)) => self.dismissed(error),
+        }
+    }
+
+    /// Whether something is due.
+    fn poll_time(&mut self, now: Instant, cx: &mut Context<'_>) -> bool {
+        let ends = [
+            self.session.next_deadline(),
+            self.draining.as_ref().map(|(by, _)| *by),
+            self.closing.as_ref().map(|(by, _)| *by),
+        ];
+        let Some(deadline) = ends.into_iter().flatten().min() else { return false };
+        loop {
+            // One that rings too early costs a look; setting it anew for everything that is put off costs more.
+            if self.alarm.is_elapsed() || self.alarm.deadline() > deadline {
+                self.alarm.as_mut().reset(deadline);
+            }
+            if self.alarm.as_mut().poll(cx).is_pending() {
+                return false;
+            }
+            if deadline <= now.max(Instant::now()) {
+                self.session.tick(Instant::now());
+                self.perform();
+                return true;
+            }
+        }
+    }
+
+    fn obey(&mut self, order: Order, now: Instant) {
         match order {
-            Some(Order::Call { call, waiter }) => {
+            Order::Call { call, waiter } => {
                 self.waiting.insert(call.id, waiter);
                 self.session.call(call, now);
             }
-            Some(Order::Cancel(id)) => self.session.cancel(id),
-            Some(Order::Drain { by, told }) => {
+            Order::Cancel(id) => self.session.cancel(id),
+            Order::Drain { by, told } => {
                 self.session.stop();
                 self.draining = Some((by, told));
             }
-            Some(Order::Close(told)) => self.close(now, Some(told)),
-            // Nobody is left to order anything.
-            None => self.close(now, None),
+            Order::Close(told) => self.close(now, Some(told)),
         }
     }
 
@@ -390,13 +425,5 @@ impl Driver {
                 Deed::Taken { taken } => self.staff.taken(taken),
             }
         }
-    }
-}
-
-/// What a future gives, if there is one; otherwise nothing ever.
-async fn or_never<F: Future + Unpin>(future: Option<&mut F>) -> F::Output {
-    match future {
-        Some(future) => future.await,
-        None => std::future::pending().await,
     }
 }

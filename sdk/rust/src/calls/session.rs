@@ -29,7 +29,7 @@ mod working;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use handoff_calls::wire::{self, Down, Up};
+use handoff_calls::wire::{self, Down, Many, Up};
 use handoff_calls::{CallId, ClientId};
 use serde_json::value::RawValue;
 use tokio::time::Instant;
@@ -96,6 +96,10 @@ pub(super) struct Session {
     failures: u32,
     /// What a body takes at most, as the server said.
     body_bytes_max: Option<u64>,
+    /// The server reads messages of several frames.
+    many: bool,
+    /// A frame that found no room in the last message.
+    unsent: Option<String>,
     agenda: Agenda,
     errands: Errands,
     deeds: VecDeque<Deed>,
@@ -117,6 +121,8 @@ impl Session {
             link: Link::Down,
             failures: 0,
             body_bytes_max: None,
+            many: false,
+            unsent: None,
             agenda: Agenda::default(),
             errands: Errands::default(),
             deeds: VecDeque::new(),
@@ -152,7 +158,23 @@ impl Session {
 
     /// Whether there may be something to write.
     pub(super) fn has_frames(&self) -> bool {
-        self.link.is_open() && !self.errands.is_empty()
+        self.link.is_open() && (self.unsent.is_some() || !self.errands.is_empty())
+    }
+
+    /// The next message to write: a frame, or several if the server reads those.
+    pub(super) fn next_message(&mut self, now: Instant) -> Option<Vec<u8>> {
+        let mut message = Many::default();
+        while let Some(frame) = self.unsent.take().or_else(|| self.next_frame(now)) {
+            if !message.fits(frame.len()) {
+                self.unsent = Some(frame);
+                break;
+            }
+            message.push_text(&frame);
+            if !self.many {
+                break;
+            }
+        }
+        message.take()
     }
 
     /// The next frame to write, as text.
@@ -170,7 +192,7 @@ impl Session {
     pub(super) fn hear(&mut self, frame: Down<Body>, now: Instant) {
         match frame {
             Down::A(pong) => self.hear_pong(pong, now),
-            Down::B(offer) => self.hear_offer(offer),
+            Down::B(offer) => self.hear_offer(offer, now),
             Down::C(wire::Named { id }) => self.hear_registered(id, now),
             Down::D(held) => self.hear_held(held, now),
             Down::E(ended) => self.hear_ended(ended),

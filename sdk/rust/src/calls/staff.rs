@@ -3,11 +3,15 @@
 
 use std::any::Any;
 use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use handoff_calls::wire::{Offer, Response};
 use handoff_calls::{CallId, ChannelName};
 use tokio::sync::watch;
@@ -91,14 +95,10 @@ impl Staff {
         which.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The next that is done; nothing to say if nobody wanted it any more. Waits for ever if nobody
-    /// is at work.
-    ///
-    /// # Cancel safety
-    /// Nothing is lost when the future is dropped.
-    pub(super) async fn next(&mut self) -> Option<Response<Body>> {
-        match self.working.join_next().await {
-            Some(Ok(Done { key, signal, response })) => {
+    /// The next that is done; nothing to say if nobody wanted it any more. Pending if nobody is at work.
+    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Response<Body>>> {
+        Poll::Ready(match self.working.poll_join_next(cx) {
+            Poll::Ready(Some(Ok(Done { key, signal, response }))) => {
                 // A server that forgot a call may offer it under a fence that was used before.
                 if self.signals.get(&key).is_some_and(|known| Arc::ptr_eq(known, &signal)) {
                     self.signals.remove(&key);
@@ -106,14 +106,17 @@ impl Staff {
                 response
             }
             // Whoever watches does not panic, and is ended by nobody.
-            Some(Err(_)) => None,
-            None => std::future::pending().await,
-        }
+            Poll::Ready(Some(Err(_))) => None,
+            Poll::Ready(None) | Poll::Pending => return Poll::Pending,
+        })
     }
 }
 
 /// A handler's task. Dropped, it ends where it waits.
-struct Task(JoinHandle<Result<Body, HandlerError>>);
+struct Task(JoinHandle<Caught>);
+
+/// What a handler gave, or what it panicked with.
+type Caught = Result<Result<Body, HandlerError>, Box<dyn Any + Send>>;
 
 impl Drop for Task {
     fn drop(&mut self) {
@@ -130,10 +133,16 @@ pub(super) struct Watching {
 }
 
 impl Watching {
-    /// Runs a handler in a task of its own, until it is done or its time is over. None: nobody wants
-    /// its result.
+    /// Runs a handler until it is done or its time is over. None: nobody wants its result.
+    ///
+    /// One that is done without waiting for anything is done here; any other goes on in a task of its own.
     pub(super) async fn attend(self, running: Running) -> Option<Result<Body, HandlerError>> {
-        self.over(Task(tokio::spawn(running))).await
+        let mut running = AssertUnwindSafe(running).catch_unwind();
+        let first = poll_fn(|cx| Poll::Ready(Pin::new(&mut running).poll(cx))).await;
+        match first {
+            Poll::Ready(done) => Some(done.unwrap_or_else(|panic| Err(panicked(panic.as_ref())))),
+            Poll::Pending => self.over(Task(tokio::spawn(running))).await,
+        }
     }
 
     /// Waits until the handler is done, or its time is over. None: nobody wants its result.
@@ -156,15 +165,16 @@ impl Watching {
     }
 }
 
-fn result(done: Result<Result<Body, HandlerError>, JoinError>) -> Result<Body, HandlerError> {
-    match done.map_err(JoinError::try_into_panic) {
-        Ok(result) => result,
-        Err(Ok(panic)) => {
-            Err(HandlerError::new("Panic", words(panic.as_ref())).code("handler_panicked"))
-        }
+fn result(done: Result<Caught, JoinError>) -> Result<Body, HandlerError> {
+    match done {
+        Ok(caught) => caught.unwrap_or_else(|panic| Err(panicked(panic.as_ref()))),
         // Only a runtime that ends does that.
-        Err(Err(ended)) => Err(HandlerError::new("Ended", ended.to_string()).code("handler_ended")),
+        Err(ended) => Err(HandlerError::new("Ended", ended.to_string()).code("handler_ended")),
     }
+}
+
+fn panicked(panic: &(dyn Any + Send)) -> HandlerError {
+    HandlerError::new("Panic", words(panic)).code("handler_panicked")
 }
 
 fn words(panic: &(dyn Any + Send)) -> String {

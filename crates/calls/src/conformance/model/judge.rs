@@ -15,6 +15,8 @@ use crate::{
 #[derive(Debug, Default)]
 pub(super) struct Judge {
     now: u64,
+    /// The time before it passed last: what is heard then happened at some time since.
+    since: u64,
     calls: BTreeMap<CallId, Known>,
     /// Everything that was ever offered, in the order it was heard.
     offered: Vec<(ClientId, CallId, u64)>,
@@ -48,16 +50,19 @@ impl Known {
         self.fences.last_key_value().map(|(fence, (client, _))| (*fence, *client))
     }
 
-    /// Whether somebody runs it, as far as can be known.
-    fn runner(&self) -> Option<ClientId> {
+    /// Whether somebody runs it, as far as can be known: whoever was silent for a lease may have lost it, and
+    /// it waits since then.
+    fn runner(&self, now: u64) -> Option<ClientId> {
         let (fence, client) = self.latest()?;
-        let runs = self.begun.contains_key(&fence) && !self.failed.contains(&fence);
+        let heard = *self.begun.get(&fence)?;
+        let runs = now - heard < self.settings().lease.0 && !self.failed.contains(&fence);
         (runs && self.end.is_none() && self.result.is_none()).then_some(client)
     }
 }
 
 impl Judge {
     pub(super) fn time_passes(&mut self, span: Span) {
+        self.since = self.now;
         self.now += span.0;
     }
 
@@ -70,6 +75,7 @@ impl Judge {
     }
 
     pub(super) fn asks(&mut self, ask: &Ask) {
+        self.since = self.now;
         match ask {
             Ask::Request(new) => {
                 let at = self.now;
@@ -104,7 +110,7 @@ impl Judge {
                 Ask::Accept { client, call, fence } | Ask::Heartbeat { client, call, fence },
                 Reply::Held(true),
             ) => {
-                self.begins(*client, *call, *fence);
+                self.begins(*client, *call, *fence, self.now);
             }
             (Ask::Respond { client, call, fence, result }, Reply::Taken(Ok(()))) => {
                 self.takes(*client, *call, *fence, result);
@@ -113,8 +119,8 @@ impl Judge {
         }
     }
 
-    /// A consumer was told that it may run a call.
-    fn begins(&mut self, client: ClientId, call: CallId, fence: u64) {
+    /// A consumer was told that it may run a call, `heard` or later.
+    fn begins(&mut self, client: ClientId, call: CallId, fence: u64, heard: u64) {
         let now = self.now;
         let known = self.calls.get_mut(&call).expect("nothing runs that was not asked for");
         assert_eq!(
@@ -132,7 +138,7 @@ impl Judge {
                 assert!(failed || (silent && again), "it runs twice for no reason: {known:?}");
             }
         }
-        known.begun.insert(fence, now);
+        known.begun.insert(fence, heard);
         let begun = u16::try_from(known.begun.len()).unwrap_or(u16::MAX);
         assert!(begun <= known.settings().attempts_max, "it runs too often: {known:?}");
         let channel = known.asked.channel.clone();
@@ -140,7 +146,7 @@ impl Judge {
         let running = self
             .calls
             .values()
-            .filter(|one| one.asked.channel == channel && one.runner() == Some(client));
+            .filter(|one| one.asked.channel == channel && one.runner(now) == Some(client));
         // Whoever came back with less room keeps what it has.
         let (running, takes) = (running.count(), takes.unwrap_or(0).max(3) as usize);
         assert!(running <= takes, "{client} runs {running} calls of {channel} and takes {takes}");
@@ -200,6 +206,10 @@ impl Judge {
                         known.fences.insert(offer.fence, (client, offer.attempt));
                         self.offered.push((client, offer.call, offer.fence));
                     }
+                }
+                if offer.held {
+                    assert_eq!(known.settings().on_lost, OnLost::Redeliver, "{known:?}");
+                    self.begins(client, offer.call, offer.fence, self.since);
                 }
             }
             Notice::Registered { call, .. } => {

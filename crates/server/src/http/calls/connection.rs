@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{SinkExt as _, StreamExt as _};
-use handoff_calls::wire::{Pong, Up};
+use handoff_calls::wire::{self, FRAMES_MAX, Many, Pong, Up};
 use handoff_calls::{ChannelName, ClientId};
 use handoff_types::{Room, Sight};
 use serde_json::value::RawValue;
@@ -23,7 +23,7 @@ use crate::http::front::Door;
 use crate::http::problem::Problem;
 use crate::http::websocket::{End, WebSocket, farewell};
 use crate::rooms::RoomError;
-use crate::rooms::calls::{CallsRoom, Ended, Line, Told};
+use crate::rooms::calls::{CallsRoom, Ended, Line, Sayings, Told, weight};
 
 /// Pings that may be under way.
 const PINGS_MAX: usize = 1_024;
@@ -41,6 +41,8 @@ pub(super) struct Connection {
     pings: VecDeque<u64>,
     /// The answer to `init` was given: it says more than others.
     greeted: bool,
+    /// The client reads messages of several frames.
+    many: bool,
 }
 
 impl Connection {
@@ -51,8 +53,8 @@ impl Connection {
         key: Key,
     ) -> Self {
         let line = Arc::new(Line::new(room.settings().line_bytes_max, caller.name()));
-        let (client, pings, greeted) = (None, VecDeque::new(), false);
-        Self { room, sight, door, key, line, client, pings, greeted }
+        let (client, pings, greeted, many) = (None, VecDeque::new(), false, false);
+        Self { room, sight, door, key, line, client, pings, greeted, many }
     }
 
     /// Serves it to its end.
@@ -123,25 +125,33 @@ impl Connection {
     /// Tells the client.
     async fn pass_on(&mut self, socket: &mut WebSocket, told: VecDeque<Told>) -> Result<(), Error> {
         let now = self.room.now().steady;
+        let mut many = Many::default();
         for one in told {
-            let frame = match one {
+            if !(self.many && many.fits(weight(&one)))
+                && let Some(text) = many.take()
+            {
+                socket.feed(Message::text(Bytes::from(text))).await?;
+            }
+            let written = match one {
                 Told::Notice(notice) => {
                     let pong = match notice {
                         handoff_calls::Notice::Pong { .. } => self.pong(),
                         _ => Pong::default(),
                     };
-                    frame_of(&notice, pong, now)
+                    many.push(|text| serde_json::to_writer(text, &frame_of(&notice, pong, now)))
                 }
-                Told::Refused { call, error } => self.refusal(call, error),
+                Told::Refused { call, error } => {
+                    let problem = Problem::of(&self.door.app, Room::Calls, error);
+                    let frame = refused(call, problem.code.text(), &problem.detail);
+                    many.push(|text| serde_json::to_writer(text, &frame))
+                }
             };
-            socket.feed(Message::text(frame)).await?;
+            debug_assert!(written.is_ok(), "what a client is told has JSON");
+        }
+        if let Some(text) = many.take() {
+            socket.feed(Message::text(Bytes::from(text))).await?;
         }
         socket.flush().await
-    }
-
-    fn refusal(&self, call: handoff_calls::CallId, error: RoomError) -> String {
-        let problem = Problem::of(&self.door.app, Room::Calls, error);
-        refused(call, problem.code.text(), &problem.detail)
     }
 
     fn pong(&mut self) -> Pong {
@@ -156,15 +166,36 @@ impl Connection {
             ping_interval_ms: millis(settings.ping_interval),
             ping_timeout_ms: millis(settings.ping_timeout),
             body_bytes_max: Some(settings.body_bytes_max as u64),
+            many: true,
         }
     }
 
-    /// The client said something.
+    /// The client said something, or several things.
     async fn hear(&mut self, text: Bytes) -> Result<(), End> {
-        let frame: Up<&RawValue> = serde_json::from_slice(&text)
-            .map_err(|bad| End::protocol(format!("no frame: {bad}")))?;
-        let client = self.introduced(&frame)?;
-        match &frame {
+        let frames: Result<Vec<Up<&RawValue>>, _> = match wire::is_many(&text) {
+            true => serde_json::from_slice(&text),
+            false => serde_json::from_slice(&text).map(|one| vec![one]),
+        };
+        let frames = frames.map_err(|bad| End::protocol(format!("no frame: {bad}")))?;
+        if frames.len() > FRAMES_MAX {
+            let words = format!("{} frames in a message; {FRAMES_MAX} are taken", frames.len());
+            return Err(End::protocol(words));
+        }
+        let mut said = Sayings::default();
+        for frame in &frames {
+            self.hear_one(frame, &text, &mut said).await?;
+        }
+        self.say_all(&mut said).await
+    }
+
+    async fn hear_one(
+        &mut self,
+        frame: &Up<&RawValue>,
+        text: &Bytes,
+        said: &mut Sayings,
+    ) -> Result<(), End> {
+        let client = self.introduced(frame)?;
+        match frame {
             Up::Init(_) => self.note_ping(0)?,
             Up::Ping(ping) => self.note_ping(ping.n)?,
             Up::Request(request) => {
@@ -175,23 +206,30 @@ impl Connection {
             }
             _ => {}
         }
-        let (call, ask) = ask_of(&frame, &text, client);
+        let (call, ask) = ask_of(frame, text, client);
         if let Up::Init(_) = frame {
+            self.say_all(said).await?;
             let introduced = self.room.introduce(ask).await;
             return introduced.map_err(|error| match error {
                 RoomError::Closed(_) => End::stopping(),
                 error => End::policy(error.to_string()),
             });
         }
-        let said = self.room.say(client, call, ask).await;
-        match (said, call) {
-            (Ok(()), _) => Ok(()),
-            (Err(RoomError::Closed(_)), _) => Err(End::stopping()),
-            (Err(error), Some(call)) => {
-                self.line.push(Told::Refused { call, error });
+        said.push(call, ask);
+        Ok(())
+    }
+
+    /// Says to the room what was heard.
+    async fn say_all(&mut self, said: &mut Sayings) -> Result<(), End> {
+        let Some(client) = self.client else { return Ok(()) };
+        match self.room.say(client, said).await {
+            Ok(refused) => {
+                for (call, error) in refused {
+                    self.line.push(Told::Refused { call, error });
+                }
                 Ok(())
             }
-            (Err(error), None) => Err(End::policy(error.to_string())),
+            Err(_) => Err(End::stopping()),
         }
     }
 
@@ -210,6 +248,7 @@ impl Connection {
                     return Err(End::policy("the client is another token's"));
                 }
                 self.client = Some(init.client);
+                self.many = init.many;
                 Ok(init.client)
             }
             (_, Some(known)) => Ok(known),

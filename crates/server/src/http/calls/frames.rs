@@ -26,7 +26,7 @@ pub(super) fn ask_of(
             let serves = serves
                 .map(|one| Serves { channel: one.channel.clone(), concurrency: one.concurrency });
             let (name, serves) = (init.name.clone(), serves.collect());
-            (None, Ask::Init { client: init.client, name, serves })
+            (None, Ask::Init { client: init.client, name, serves, eager: init.eager })
         }
         Up::Ping(_) => (None, Ask::Ping { client }),
         Up::Stop(_) => (None, Ask::Stop { client }),
@@ -68,10 +68,10 @@ pub(super) fn ask_of(
 }
 
 /// What the room says, as a frame. `pong` is the answer to a ping.
-pub(super) fn frame_of(notice: &Notice, pong: wire::Pong, now: Steady) -> String {
+pub(super) fn frame_of(notice: &Notice, pong: wire::Pong, now: Steady) -> Down<&RawValue> {
     let millis = |until: Steady| until.since(now).0 / 1_000;
     let named = |id: CallId| wire::Named { id };
-    written(&match notice {
+    match notice {
         Notice::Pong { .. } => Down::A(pong),
         Notice::Offer(offer) => Down::B(wire::Offer {
             id: offer.call,
@@ -82,6 +82,7 @@ pub(super) fn frame_of(notice: &Notice, pong: wire::Pong, now: Steady) -> String
             attempt: offer.attempt,
             deadline_ms: millis(offer.deadline),
             lease_ms: offer.lease.0 / 1_000,
+            held: offer.held,
             traceparent: offer.trace.clone(),
         }),
         Notice::Registered { call, .. } => Down::C(named(*call)),
@@ -97,7 +98,7 @@ pub(super) fn frame_of(notice: &Notice, pong: wire::Pong, now: Steady) -> String
         Notice::Cancelled { call, fence, .. } => {
             Down::Cancelled(wire::Fenced { id: *call, fence: *fence })
         }
-    })
+    }
 }
 
 fn ended(id: CallId, outcome: &Outcome, executor: Option<ClientId>) -> wire::Ended<&RawValue> {
@@ -110,20 +111,14 @@ fn ended(id: CallId, outcome: &Outcome, executor: Option<ClientId>) -> wire::End
 }
 
 /// A call that was refused, as a frame.
-pub(super) fn refused(id: CallId, code: &str, message: &str) -> String {
+pub(super) fn refused<'a>(id: CallId, code: &str, message: &str) -> Down<&'a RawValue> {
     let error =
         wire::CallError { name: "Refused".into(), message: message.into(), code: code.into() };
     let error = Some(error);
-    written(&Down::E(wire::Ended { id, status: 1, answer: None, error, executor: None }))
+    Down::E(wire::Ended { id, status: 1, answer: None, error, executor: None })
 }
 
 /// A body that came in as JSON, so it goes out as JSON.
 pub(super) fn raw(body: &Bytes) -> &RawValue {
     serde_json::from_slice(body).unwrap_or(RawValue::NULL)
-}
-
-fn written(frame: &Down<&RawValue>) -> String {
-    let text = serde_json::to_string(frame);
-    debug_assert!(text.is_ok(), "{frame:?} has no JSON");
-    text.unwrap_or_default()
 }

@@ -66,17 +66,25 @@ impl Line {
 
     /// Puts something behind all that is to be told.
     pub(crate) fn push(&self, told: Told) {
+        self.push_all(std::iter::once(told));
+    }
+
+    /// The same for several things.
+    pub(super) fn push_all(&self, told: impl Iterator<Item = Told>) {
         let mut inner = self.lock();
-        if inner.ended.is_some() {
-            return;
-        }
-        let bytes = weight(&told);
-        if inner.bytes.saturating_add(bytes) > self.bytes_max && !inner.told.is_empty() {
-            inner.told.clear();
-            inner.ended = Some((Ended::Slow, "the client does not read fast enough".to_owned()));
-        } else {
-            inner.bytes += bytes;
-            inner.told.push_back(told);
+        for one in told {
+            if inner.ended.is_some() {
+                break;
+            }
+            let bytes = weight(&one);
+            if inner.bytes.saturating_add(bytes) > self.bytes_max && !inner.told.is_empty() {
+                let words = "the client does not read fast enough".to_owned();
+                inner.told.clear();
+                inner.ended = Some((Ended::Slow, words));
+            } else {
+                inner.bytes += bytes;
+                inner.told.push_back(one);
+            }
         }
         drop(inner);
         self.bell.notify_one();
@@ -119,7 +127,8 @@ impl Line {
     }
 }
 
-fn weight(told: &Told) -> usize {
+/// What a frame of it takes, about.
+pub(crate) fn weight(told: &Told) -> usize {
     FRAME_BYTES
         + match told {
             Told::Notice(Notice::Offer(offer)) => {
@@ -162,11 +171,18 @@ impl Lines {
         own
     }
 
-    /// Tells a client something, if it is connected.
-    pub(super) fn tell(&self, client: ClientId, told: Told) {
-        let line = self.lock().get(&client).cloned();
-        if let Some(line) = line {
-            line.push(told);
+    /// Tells clients all of this, each in its order.
+    pub(super) fn tell_all(&self, told: &mut Vec<(ClientId, Told)>) {
+        // The order of what one client is told stays.
+        told.sort_by_key(|(client, _)| *client);
+        let mut left = told.drain(..).peekable();
+        while let Some((client, first)) = left.next() {
+            let same = std::iter::from_fn(|| left.next_if(|(to, _)| *to == client));
+            let all = std::iter::once(first).chain(same.map(|(_, told)| told));
+            match self.lock().get(&client).cloned() {
+                Some(line) => line.push_all(all),
+                None => all.for_each(drop),
+            }
         }
     }
 
@@ -197,6 +213,10 @@ mod tests {
 
     const CLIENT: ClientId = ClientId::of_chance(1);
 
+    fn tell(lines: &Lines, told: Told) {
+        lines.tell_all(&mut vec![(CLIENT, told)]);
+    }
+
     fn pong() -> Told {
         Told::Notice(Notice::Pong { to: CLIENT })
     }
@@ -205,8 +225,8 @@ mod tests {
     async fn what_is_told_is_taken_in_order_and_then_the_end() {
         let (lines, line) = (Lines::default(), Arc::new(Line::new(1 << 20, "a")));
         assert!(lines.put(CLIENT, &line));
-        lines.tell(CLIENT, pong());
-        lines.tell(CLIENT, Told::Notice(Notice::Stopped { to: CLIENT }));
+        tell(&lines, pong());
+        tell(&lines, Told::Notice(Notice::Stopped { to: CLIENT }));
         lines.end_all();
         let told = line.take().await.unwrap();
         assert!(matches!(told.back(), Some(Told::Notice(Notice::Stopped { .. }))));
@@ -218,7 +238,7 @@ mod tests {
         let (lines, line) = (Lines::default(), Arc::new(Line::new(600, "a")));
         assert!(lines.put(CLIENT, &line));
         for _ in 0..3 {
-            lines.tell(CLIENT, pong());
+            tell(&lines, pong());
         }
         assert_eq!(line.take().await.unwrap_err().0, Ended::Slow);
     }
@@ -231,7 +251,7 @@ mod tests {
         assert!(lines.put(CLIENT, &second));
         assert_eq!(first.take().await.unwrap_err().0, Ended::Replaced);
         assert!(!lines.remove(CLIENT, &first), "the second is there");
-        lines.tell(CLIENT, pong());
+        tell(&lines, pong());
         assert_eq!(second.take().await.unwrap().len(), 1);
         assert!(!lines.put(CLIENT, &Arc::new(Line::new(600, "b"))), "it is somebody else's");
         assert!(lines.remove(CLIENT, &second));

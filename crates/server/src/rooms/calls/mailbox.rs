@@ -20,10 +20,31 @@ pub(super) const MAILBOX_MAX: usize = 4096;
 pub(super) enum Question {
     /// Something that may change the state.
     Do(Box<Ask>, Asker),
+    /// Several things that a client says, in their order.
+    Said(ClientId, Vec<Saying>),
     /// A look at the state, which is told once all that it saw is durable.
     Look(Look),
     /// A look that is told at once: somebody may be looking because the disk does not answer.
     Glance(Look),
+}
+
+/// Something that a client says, and the call that is told if it is refused.
+pub(super) type Saying = (Option<CallId>, Box<Ask>);
+
+/// What a client says at once.
+#[derive(Debug, Default)]
+pub(crate) struct Sayings {
+    /// What may change the order of new calls, and those.
+    pub(super) in_line: Vec<Saying>,
+    pub(super) others: Vec<Saying>,
+}
+
+impl Sayings {
+    /// Puts something behind what was said before.
+    pub(crate) fn push(&mut self, call: Option<CallId>, ask: Ask) {
+        let place = if stands_in_line(&ask) { &mut self.in_line } else { &mut self.others };
+        place.push((call, Box::new(ask)));
+    }
 }
 
 /// Looks at the state and gives what is done once all of that is durable.
@@ -48,6 +69,7 @@ impl fmt::Debug for Question {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Do(ask, _) => f.debug_tuple("Do").field(ask).finish(),
+            Self::Said(_, said) => f.debug_tuple("Said").field(said).finish(),
             Self::Look(_) | Self::Glance(_) => f.write_str("Look"),
         }
     }

@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use handoff_calls::{Ask, Calls, Command, Notice, Reply};
+use handoff_calls::{Ask, Calls, ClientId, Command, Notice, Reply};
 use handoff_log::journal::{Purpose, Refused};
 use handoff_store_embedded::{Applied, Host};
 use handoff_types::{Now, Room as RoomName};
+use tokio::sync::oneshot;
+use tokio::sync::oneshot::error::TryRecvError;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
@@ -75,6 +77,7 @@ impl CallsRoom {
             intake,
             releases: Releases::default(),
             line: Line::default(),
+            post: Vec::new(),
             not_before: None,
         };
         let work = Work::start(|stop, resumed| room.run(stop, resumed));
@@ -109,6 +112,8 @@ struct Room {
     intake: Intake<Question>,
     releases: Releases<Effect>,
     line: Line<Asked>,
+    /// What clients are told when this turn is over, each by one ring of its bell.
+    post: Vec<(ClientId, Told)>,
     /// Nothing is done unasked before this: the journal refused.
     not_before: Option<Instant>,
 }
@@ -172,27 +177,62 @@ impl Room {
             channel: one.name.clone(),
             settings: one.settings(&settings.channel),
         });
-        for ask in std::iter::once(Ask::Opened).chain(declared) {
+        // Offers of calls in memory wait for no disk, so what says from where on their tokens are new is on
+        // it before the first. If the journal loses it, it was not said.
+        while !self.open().await {
+            sleep(REFUSED_PAUSE).await;
+        }
+        for ask in declared {
             while self.decide_unasked(ask.clone()).is_none() {
-                let pause = self.checkpoint(self.clock.now()).min(REFUSED_PAUSE);
-                tokio::select! {
-                    () = self.releases.ready() => {}
-                    () = sleep(pause) => {}
-                }
-                while !self.release() {}
+                self.wait_for_the_journal().await;
             }
         }
-        // Offers of calls in memory wait for no disk, so what says from where on their tokens are new is on
-        // it before the first.
         while !self.releases.is_empty() {
             self.releases.ready().await;
             while !self.release() {}
         }
     }
 
+    /// Says that the room is open, and whether that is on disk.
+    async fn open(&mut self) -> bool {
+        let (to, mut told) = oneshot::channel();
+        let mut asker = Some(Asker::Waiting(to));
+        while let Some(waiting) = asker.take() {
+            if let Err(back) = self.decide_for(Ask::Opened, waiting) {
+                asker = Some(back);
+                self.wait_for_the_journal().await;
+            }
+        }
+        loop {
+            match told.try_recv() {
+                Ok(said) => return said.is_ok(),
+                Err(TryRecvError::Closed) => return false,
+                Err(TryRecvError::Empty) => {
+                    self.releases.ready().await;
+                    while !self.release() {}
+                }
+            }
+        }
+    }
+
+    async fn wait_for_the_journal(&mut self) {
+        let pause = self.checkpoint(self.clock.now()).min(REFUSED_PAUSE);
+        tokio::select! {
+            () = self.releases.ready() => {}
+            () = sleep(pause) => {}
+        }
+        while !self.release() {}
+    }
+
     /// Does what can be done now, a bounded part of it, and says how long nothing will have to be
     /// done unasked.
     fn turn(&mut self, stopping: bool) -> Duration {
+        let wait = self.toil(stopping);
+        self.post();
+        wait
+    }
+
+    fn toil(&mut self, stopping: bool) -> Duration {
         let mut wait = WAIT_MAX;
         if !self.release() {
             wait = Duration::ZERO;
@@ -222,7 +262,14 @@ impl Room {
         false
     }
 
-    fn perform(&self, Effect { notices, then }: Effect, outcome: Result<(), RoomError>) {
+    /// Tells clients what they are to hear.
+    fn post(&mut self) {
+        if !self.post.is_empty() {
+            self.shared.lines.tell_all(&mut self.post);
+        }
+    }
+
+    fn perform(&mut self, Effect { notices, then }: Effect, outcome: Result<(), RoomError>) {
         if outcome.is_ok() {
             notices.into_iter().for_each(|notice| self.tell(notice));
         }
@@ -232,24 +279,25 @@ impl Room {
         }
     }
 
-    fn tell(&self, notice: Notice) {
+    fn tell(&mut self, notice: Notice) {
         if let Notice::Ended { call, outcome, .. } = &notice {
             self.metrics.calls().ended(outcome);
             self.shared.waits.ring(*call);
         }
         if let Some(to) = notice.to() {
-            self.shared.lines.tell(to, Told::Notice(notice));
+            self.post.push((to, Told::Notice(notice)));
         }
     }
 
-    fn answer(&self, asker: Asker, answer: Result<Reply, RoomError>) {
+    fn answer(&mut self, asker: Asker, answer: Result<Reply, RoomError>) {
         match (asker, answer) {
             // Whoever has gone does not want to know.
             (Asker::Waiting(to), answer) => drop(to.send(answer)),
             (Asker::Client(client, Some(call)), Err(error)) => {
-                self.shared.lines.tell(client, Told::Refused { call, error });
+                self.post.push((client, Told::Refused { call, error }));
             }
             (Asker::Client(client, None), Err(error)) => {
+                self.post();
                 self.shared.lines.end(client, Ended::Refused, &error.to_string());
             }
             (Asker::Client(..) | Asker::Nobody, _) => {}
@@ -269,6 +317,11 @@ impl Room {
         for question in asks.drain(..) {
             match question {
                 Question::Do(ask, asker) => self.take_in_turn((ask, asker), now),
+                Question::Said(client, said) => {
+                    for (call, ask) in said {
+                        self.take_in_turn((ask, Asker::Client(client, call)), now);
+                    }
+                }
                 Question::Look(look) => {
                     let tell = look(self.host.state(), now);
                     let ticket = self.host.journal().barrier(RoomName::Calls);
@@ -278,6 +331,7 @@ impl Room {
                 Question::Glance(look) => look(self.host.state(), now)(Ok(())),
             }
         }
+        self.post();
     }
 
     fn take_in_turn(&mut self, asked: Asked, now: Now) {
@@ -364,12 +418,20 @@ impl Room {
 
     /// Decides something that nobody waits for. None if the journal took nothing: it stays due.
     fn decide_unasked(&mut self, ask: Ask) -> Option<Reply> {
+        self.decide_for(ask, Asker::Nobody).ok()
+    }
+
+    /// The same for somebody who is to know when it is durable, and who is given back if the journal took
+    /// nothing.
+    fn decide_for(&mut self, ask: Ask, asker: Asker) -> Result<Reply, Asker> {
         let now = self.clock.now();
         let bytes = weight(self.host.state(), &ask);
         let command = Command { ask, rules: self.settings.rules() };
-        let applied = self.apply(&command, bytes, Purpose::Finish, now).ok()?;
+        let Ok(applied) = self.apply(&command, bytes, Purpose::Finish, now) else {
+            return Err(asker);
+        };
         let reply = applied.reply;
-        let then = Then::Answer(Asker::Nobody, Ok(Reply::Done));
+        let then = Then::Answer(asker, Ok(Reply::Done));
         let effect = Effect { notices: applied.actions, then };
         if applied.unwritten {
             self.perform(effect, Ok(()));
@@ -379,7 +441,7 @@ impl Room {
         if let Reply::Refused(refusal) = &reply {
             tracing::warn!(error = refusal as &dyn std::error::Error, "a channel stays as it was");
         }
-        Some(reply)
+        Ok(reply)
     }
 
     fn apply(

@@ -1,13 +1,16 @@
 //! What is to be said, and what is due when. Each matter stands in each list once, so both are as
 //! long as what is open, however often it is repeated.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
 
 use handoff_calls::CallId;
+use handoff_types::entropy::mix;
 use tokio::time::Instant;
 
 /// Something to say to the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Step {
     Init,
     Ping,
@@ -21,7 +24,7 @@ pub(super) enum Step {
 }
 
 /// Something that has its time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Matter {
     /// A connection is to be made.
     Connect,
@@ -33,43 +36,92 @@ pub(super) enum Matter {
     Over(CallId),
 }
 
+/// Hashes of what this client itself made, which nobody else chooses.
+type Mixing = BuildHasherDefault<Mixer>;
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Mixer(u64);
+
+impl Hasher for Mixer {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word.iter_mut().zip(chunk).for_each(|(to, from)| *to = *from);
+            self.write_u64(u64::from_le_bytes(word));
+        }
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        self.0 = mix(self.0 ^ word);
+    }
+
+    fn write_isize(&mut self, word: isize) {
+        self.write_u64(word.cast_unsigned() as u64);
+    }
+
+    fn write_u128(&mut self, word: u128) {
+        for half in word.to_le_bytes().chunks(8) {
+            self.write(half);
+        }
+    }
+}
+
 /// What is due when.
 #[derive(Debug, Default)]
 pub(super) struct Agenda {
-    times: BTreeMap<Matter, Instant>,
-    order: BTreeSet<(Instant, Matter)>,
+    times: HashMap<Matter, Instant, Mixing>,
+    /// The same in the order of time, and times that count no more: taking one out would cost more than
+    /// passing over it.
+    order: BinaryHeap<Reverse<(Instant, Matter)>>,
 }
+
+/// Times that count no more are taken out when they are as many as those that do, and so many more.
+const STALE_MAX: usize = 64;
 
 impl Agenda {
     /// Sets the time of a matter; the one it had counts no more.
     pub(super) fn set(&mut self, matter: Matter, at: Instant) {
-        self.clear(matter);
         self.times.insert(matter, at);
-        self.order.insert((at, matter));
+        self.order.push(Reverse((at, matter)));
+        self.tidy();
     }
 
     pub(super) fn clear(&mut self, matter: Matter) {
-        if let Some(at) = self.times.remove(&matter) {
-            self.order.remove(&(at, matter));
-        }
+        self.times.remove(&matter);
+        self.tidy();
     }
 
     /// Takes everything off that is said over a connection.
     pub(super) fn clear_connection(&mut self) {
-        let of_it = |matter: &Matter| matches!(matter, Matter::Say(_) | Matter::Silence);
-        self.times.retain(|matter, _| !of_it(matter));
-        self.order.retain(|(_, matter)| !of_it(matter));
+        self.times.retain(|matter, _| !matches!(matter, Matter::Say(_) | Matter::Silence));
+        self.tidy();
     }
 
     pub(super) fn next(&self) -> Option<Instant> {
-        self.order.first().map(|(at, _)| *at)
+        self.order.peek().map(|Reverse((at, _))| *at)
     }
 
     /// Takes what is due, and since when.
     pub(super) fn due(&mut self, now: Instant) -> Option<(Instant, Matter)> {
-        let (at, matter) = *self.order.first().filter(|(at, _)| *at <= now)?;
+        let Reverse((at, matter)) = *self.order.peek().filter(|Reverse((at, _))| *at <= now)?;
         self.clear(matter);
         Some((at, matter))
+    }
+
+    /// Leaves what counts first in line, and not too much else behind it.
+    fn tidy(&mut self) {
+        let Self { times, order } = self;
+        let counts = |(at, matter): &(Instant, Matter)| times.get(matter) == Some(at);
+        if order.len() > 2 * times.len() + STALE_MAX {
+            order.retain(|Reverse(one)| counts(one));
+        }
+        while order.peek().is_some_and(|Reverse(one)| !counts(one)) {
+            order.pop();
+        }
     }
 }
 
@@ -77,7 +129,7 @@ impl Agenda {
 #[derive(Debug, Default)]
 pub(super) struct Errands {
     line: VecDeque<Step>,
-    known: BTreeSet<Step>,
+    known: HashSet<Step, Mixing>,
 }
 
 impl Errands {

@@ -77,7 +77,8 @@ impl Session {
     /// There is a connection.
     pub(in crate::calls) fn connected(&mut self, now: Instant) {
         self.link = Link::Greeting;
-        self.errands.clear();
+        self.say_nothing();
+        self.many = false;
         self.errands.push(Step::Init);
         self.agenda.set(Matter::Silence, now + GREETING);
     }
@@ -85,17 +86,24 @@ impl Session {
     /// The connection is gone, or came to nothing. `chance` is a number from 0 to 1.
     pub(in crate::calls) fn lost(&mut self, now: Instant, chance: f64) {
         self.link = Link::Down;
-        self.errands.clear();
+        self.say_nothing();
         self.agenda.clear_connection();
         let wait = self.backoff.wait_by(self.failures, None, chance);
         self.agenda.set(Matter::Connect, later(now, wait));
         self.failures = self.failures.saturating_add(1);
     }
 
+    /// What was to be said over a connection that is gone is said over another, if it counts by then.
+    fn say_nothing(&mut self) {
+        self.errands.clear();
+        self.unsent = None;
+    }
+
     pub(super) fn init(&self) -> String {
         // Whoever wants no more calls serves nothing any more.
         let serves = if self.is_stopping() { Vec::new() } else { self.me.serves.clone() };
-        text(&Up::Init(Init { client: self.me.client, name: self.me.name.clone(), serves }))
+        let (client, name) = (self.me.client, self.me.name.clone());
+        text(&Up::Init(Init { client, name, serves, many: true, eager: true }))
     }
 
     pub(super) fn ping(&self) -> String {
@@ -134,6 +142,7 @@ impl Session {
         self.pace.ping_interval = told(pong.ping_interval_ms).unwrap_or(self.pace.ping_interval);
         self.pace.ping_timeout = told(pong.ping_timeout_ms).unwrap_or(self.pace.ping_timeout);
         self.body_bytes_max = pong.body_bytes_max.or(self.body_bytes_max);
+        self.many = pong.many;
         self.link = Link::Live { pinged: 0, answered: 0, suspect: false };
         self.failures = 0;
         self.agenda.clear(Matter::Silence);
@@ -169,7 +178,7 @@ impl Session {
             }
             Link::Greeting | Link::Live { .. } => {
                 self.link = Link::Down;
-                self.errands.clear();
+                self.say_nothing();
                 self.agenda.clear_connection();
                 self.deeds.push_back(Deed::Disconnect);
             }

@@ -56,7 +56,7 @@ fn new_call(number: u128, timeout: Option<Duration>) -> NewCall {
 
 fn greeting() -> Down<Body> {
     let (ping_interval_ms, ping_timeout_ms) = (None, None);
-    Down::A(Pong { n: 0, ping_interval_ms, ping_timeout_ms, body_bytes_max: Some(100) })
+    Down::A(Pong { n: 0, ping_interval_ms, ping_timeout_ms, body_bytes_max: Some(100), many: true })
 }
 
 fn pong(n: u64) -> Down<Body> {
@@ -82,6 +82,7 @@ fn offer(number: u128, fence: u64) -> Down<Body> {
         attempt: 1,
         deadline_ms: 60_000,
         lease_ms: 30_000,
+        held: false,
         traceparent: None,
     })
 }

@@ -89,7 +89,7 @@ impl Session {
         self.say(Step::Response(id, fence));
     }
 
-    pub(super) fn hear_offer(&mut self, offer: Offer<Body>) {
+    pub(super) fn hear_offer(&mut self, offer: Offer<Body>, now: Instant) {
         let (id, fence) = (offer.id, offer.fence);
         if let Some(known) = self.jobs.get(&(id, fence)) {
             let step = known.step((id, fence));
@@ -104,12 +104,26 @@ impl Session {
         // Handlers that were told to end may take a while; twice as many as were asked for is
         // enough all the same. The server offers the call to another.
         let most = usize::try_from(*concurrency).unwrap_or(usize::MAX).saturating_mul(2);
-        let many = self.jobs.values().filter(|job| job.channel == offer.channel).count();
-        if self.is_stopping() || many >= most {
+        let of_channel = |job: &&Job| job.channel == offer.channel;
+        let full = self.jobs.len() >= most && self.jobs.values().filter(of_channel).count() >= most;
+        let (channel, lease) = (offer.channel.clone(), Duration::from_millis(offer.lease_ms));
+        if offer.held {
+            let stage = if full { Stage::Done(Box::new(busy(id, fence))) } else { Stage::Running };
+            let job = Job { channel, lease, stage };
+            let beat = job.beat();
+            self.jobs.insert((id, fence), job);
+            if full {
+                self.say(Step::Response(id, fence));
+                return;
+            }
+            self.agenda.set(Matter::Say(Step::Heartbeat(id, fence)), later(now, beat));
+            self.deeds.push_back(Deed::Begin(Box::new(offer)));
             return;
         }
-        let lease = Duration::from_millis(offer.lease_ms);
-        let (channel, stage) = (offer.channel.clone(), Stage::Accepting(Box::new(offer)));
+        if self.is_stopping() || full {
+            return;
+        }
+        let stage = Stage::Accepting(Box::new(offer));
         self.jobs.insert((id, fence), Job { channel, lease, stage });
         self.say(Step::RequestAck(id, fence));
     }
@@ -208,6 +222,17 @@ impl Session {
             self.agenda.clear(Matter::Say(step));
         }
     }
+}
+
+/// What becomes of a call that is this consumer's and that it has no room for: it is tried again.
+fn busy(id: CallId, fence: u64) -> Response<Body> {
+    let error = CallError {
+        name: "Busy".into(),
+        message: "handlers that were told to end have not".into(),
+        code: "worker_busy".into(),
+    };
+    let (answer, terminal, retry_after_ms) = (None, false, None);
+    Response { id, fence, answer, error: Some(error), terminal, retry_after_ms }
 }
 
 fn too_large(bytes: u64, max: u64) -> CallError {

@@ -1,6 +1,6 @@
 //! One promise each.
 
-use handoff_calls::wire::{Fenced, Named, Response, Taken, Up};
+use handoff_calls::wire::{Fenced, Named, Offer, Pong, Response, Taken, Up};
 use tokio::time::Instant;
 
 use super::super::link::Link;
@@ -246,6 +246,73 @@ fn a_handler_begins_once_its_acceptance_is_confirmed() {
 }
 
 #[test]
+fn a_call_that_is_offered_as_this_consumers_begins_at_once_and_is_kept_by_heartbeats() {
+    let now = Instant::now();
+    let mut session = greeted(new_session(1, 1), now);
+    let Down::B(offered) = offer(7, 1) else { unreachable!() };
+    session.hear(Down::B(Offer { held: true, ..offered }), now);
+    assert!(matches!(&deeds(&mut session)[..], [Deed::Begin(_)]));
+    assert!(said(&mut session, now).is_empty(), "nobody waits for its acceptance");
+    let now = now + 10_000 * MS;
+    session.tick(now);
+    let beats = said(&mut session, now);
+    assert!(beats.iter().any(|frame| matches!(frame, Up::Heartbeat(_))), "{beats:?}");
+    session.stop();
+    let Down::B(offered) = offer(8, 2) else { unreachable!() };
+    session.hear(Down::B(Offer { held: true, ..offered }), now);
+    let begun = deeds(&mut session);
+    assert!(begun.iter().any(|deed| matches!(deed, Deed::Begin(_))), "it is its to run: {begun:?}");
+}
+
+#[test]
+fn a_call_that_is_this_consumers_and_finds_no_room_is_given_back() {
+    let now = Instant::now();
+    let mut session = greeted(new_session(1, 1), now);
+    for n in 1..=3 {
+        let Down::B(offered) = offer(n, 1) else { unreachable!() };
+        session.hear(Down::B(Offer { held: true, ..offered }), now);
+    }
+    let begun = deeds(&mut session).iter().filter(|deed| matches!(deed, Deed::Begin(_))).count();
+    let frames = said(&mut session, now);
+    let given_back = |frame: &Up<serde_json::Value>| {
+        matches!(frame, Up::Response(response) if response.id == id(3) && !response.terminal
+            && response.error.as_ref().is_some_and(|error| &*error.code == "worker_busy"))
+    };
+    assert_eq!((begun, frames.iter().filter(|frame| given_back(frame)).count()), (2, 1));
+}
+
+#[test]
+fn several_frames_are_one_message_once_the_server_reads_those() {
+    let now = Instant::now();
+    let mut session = new_session(1, 0);
+    session.open();
+    deeds(&mut session);
+    session.connected(now);
+    for n in 1..=3 {
+        session.call(new_call(n, None), now);
+    }
+    let init = session.next_message(now).unwrap();
+    assert!(init.starts_with(b"{\"init\""), "nothing else is said before the greeting");
+    assert_eq!(session.next_message(now), None);
+    session.hear(greeting(), now);
+    let calls = session.next_message(now).unwrap();
+    let calls: Vec<Up<serde_json::Value>> = serde_json::from_slice(&calls).unwrap();
+    assert_eq!(calls.len(), 3);
+    assert!(!session.has_frames());
+    // One that does not is told one thing after the other.
+    session.lost(now, 1.0);
+    let now = now + 1000 * MS;
+    session.tick(now);
+    deeds(&mut session);
+    session.connected(now);
+    session.next_message(now).unwrap();
+    session.hear(Down::A(Pong::default()), now);
+    let messages: Vec<_> = std::iter::from_fn(|| session.next_message(now)).collect();
+    assert_eq!(messages.len(), 3);
+    assert!(messages.iter().all(|text| text.starts_with(b"{")));
+}
+
+#[test]
 fn a_running_call_is_kept_by_heartbeats_and_said_first_over_a_new_connection() {
     let mut now = Instant::now();
     let mut session = greeted(new_session(1, 1), now);
@@ -414,6 +481,7 @@ fn the_servers_pace_counts() {
         ping_interval_ms: Some(50),
         ping_timeout_ms: Some(0),
         body_bytes_max: None,
+        many: false,
     };
     session.hear(Down::A(pong), now);
     session.tick(now + 50 * MS);

@@ -332,6 +332,7 @@ impl World {
                 attempt,
                 deadline_ms,
                 lease_ms,
+                held: false,
                 traceparent,
             }),
         );
