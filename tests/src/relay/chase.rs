@@ -15,6 +15,7 @@ use handoff_sim::dice::Dice;
 use super::agent::{Agent, Den};
 use super::ledger::{Ledger, Outcomes, Trouble, strike, wait};
 use super::reception::{Reception, samples_of};
+use super::samples::Taken;
 use crate::clock;
 use crate::keeper::ledger;
 use crate::prey::{Prey, Said};

@@ -92,14 +92,6 @@ impl Scene {
         http.ask("GET", path, None).unwrap().json().unwrap()
     }
 
-    /// The first value of a line of the server's metrics that begins so.
-    pub(crate) fn metric(&self, line: &str) -> Option<f64> {
-        let mut http = Http::connect(self.server().http, PATIENCE).unwrap();
-        let answer = http.ask("GET", "/metrics", None).unwrap();
-        let text = String::from_utf8_lossy(&answer.body).into_owned();
-        text.lines().find_map(|one| one.strip_prefix(line)?.trim().parse().ok())
-    }
-
     /// Waits until the agent has no file left, and tells both to stop.
     pub(crate) fn end(mut self) {
         self.den.wait_until(<[String]>::is_empty);
