@@ -142,6 +142,7 @@ impl<B: Bench> Play<B> {
         for (client, notice) in heard {
             self.judge.hears(client, &notice);
         }
+        self.judge.heard_all();
     }
 
     async fn come(&mut self, client: ClientId) {

@@ -141,15 +141,25 @@ impl Judge {
         known.begun.insert(fence, heard);
         let begun = u16::try_from(known.begun.len()).unwrap_or(u16::MAX);
         assert!(begun <= known.settings().attempts_max, "it runs too often: {known:?}");
-        let channel = known.asked.channel.clone();
-        let takes = self.serves.get(&client).and_then(|serves| serves.get(&channel)).copied();
-        let running = self
-            .calls
-            .values()
-            .filter(|one| one.asked.channel == channel && one.runner(now) == Some(client));
-        // Whoever came back with less room keeps what it has.
-        let (running, takes) = (running.count(), takes.unwrap_or(0).max(3) as usize);
-        assert!(running <= takes, "{client} runs {running} calls of {channel} and takes {takes}");
+    }
+
+    /// Everything that was told is heard: nobody runs more than it takes.
+    pub(super) fn heard_all(&self) {
+        let mut running: BTreeMap<(ClientId, &ChannelName), usize> = BTreeMap::new();
+        for known in self.calls.values() {
+            if let Some(client) = known.runner(self.now) {
+                *running.entry((client, &known.asked.channel)).or_default() += 1;
+            }
+        }
+        for ((client, channel), running) in running {
+            let takes = self.serves.get(&client).and_then(|serves| serves.get(channel)).copied();
+            // Whoever came back with less room keeps what it has.
+            let takes = takes.unwrap_or(0).max(3) as usize;
+            assert!(
+                running <= takes,
+                "{client} runs {running} calls of {channel} and takes {takes}"
+            );
+        }
     }
 
     /// A consumer was told that its result counts.
