@@ -48,7 +48,8 @@ static SAMPLE: LazyLock<Sample> = LazyLock::new(|| {
 });
 
 fn open(disk: &Memory) -> Segments {
-    let small = Options { segment_bytes: 1024, index_bytes: 128, files_open_max: 4 };
+    let small =
+        Options { segment_bytes: 1024, index_bytes: 128, files_open_max: 4, warm_bytes: 4096 };
     Segments::open(Arc::new(disk.clone()), small).expect("memory does not fail")
 }
 

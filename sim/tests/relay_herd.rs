@@ -140,7 +140,7 @@ impl Herd {
 
     fn turn(&mut self) {
         for number in 0..AGENTS {
-            if self.makes && (self.step + number) % EVERY == 0 {
+            if self.makes && (self.step + number).is_multiple_of(EVERY) {
                 self.send(number);
             }
             let agent = &mut self.agents[number];

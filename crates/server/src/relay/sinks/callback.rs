@@ -303,32 +303,26 @@ mod tests {
     }
 
     /// A program that has this much, takes so many, and then leaves. What it was asked.
-    fn program(
-        mut post: Post,
-        mut mark: Option<u32>,
-        takes: usize,
-    ) -> impl Future<Output = Vec<String>> {
-        async move {
-            let (mut heard, mut taken) = (Vec::new(), 0);
-            while let Some(ask) = post.asks.recv().await {
-                match ask.asked {
-                    Asked::Mark(..) => {
-                        heard.push("mark".to_owned());
-                        drop(ask.answer.send(Answer::Has(mark)));
+    async fn program(mut post: Post, mut mark: Option<u32>, takes: usize) -> Vec<String> {
+        let (mut heard, mut taken) = (Vec::new(), 0);
+        while let Some(ask) = post.asks.recv().await {
+            match ask.asked {
+                Asked::Mark(..) => {
+                    heard.push("mark".to_owned());
+                    drop(ask.answer.send(Answer::Has(mark)));
+                }
+                Asked::Take { key, .. } => {
+                    heard.push(key.segment.to_string());
+                    if taken == takes {
+                        // It may have it, and nobody hears so.
+                        break;
                     }
-                    Asked::Take { key, .. } => {
-                        heard.push(key.segment.to_string());
-                        if taken == takes {
-                            // It may have it, and nobody hears so.
-                            break;
-                        }
-                        (mark, taken) = (Some(key.segment), taken + 1);
-                        drop(ask.answer.send(Answer::Taken));
-                    }
+                    (mark, taken) = (Some(key.segment), taken + 1);
+                    drop(ask.answer.send(Answer::Taken));
                 }
             }
-            heard
         }
+        heard
     }
 
     #[tokio::test]
