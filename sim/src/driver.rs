@@ -145,6 +145,9 @@ impl Drop for Again {
     }
 }
 
+/// The line of a history behind which everything is how a run ends.
+pub const END: &str = "-- the end --";
+
 /// Runs a world for a number of steps and to its end.
 ///
 /// # Errors
@@ -162,6 +165,7 @@ pub fn drive(
             history.count(Kind::Step, scenario);
             world.step(&mut history)
         } else {
+            history.tell(format_args!("{END}"));
             world.finish(Ending::of(seed), &mut history)
         };
         if let Err(fault) = outcome {
