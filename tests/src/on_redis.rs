@@ -76,6 +76,10 @@ impl Transport for OnRedis {
 }
 
 impl Bench for OnRedis {
+    fn knows_eager(&self) -> bool {
+        false
+    }
+
     async fn pass(&self, time: Span) {
         self.let_pass(time).await.expect("the server works");
     }

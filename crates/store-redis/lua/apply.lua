@@ -37,12 +37,6 @@ local own = {
   TAKEN = function(id, node, fence, taken) tell_taken(id, node, fence, taken == '1') end,
   CANCELLED = function(id, node, fence) tell_cancelled(id, node, fence) end,
   HEAR = function(_, node) hear(node) end,
-  -- Nobody asks one that begins at once whether it is there before it has a call.
-  LOST = function(_, node)
-    if redis.call('HGET', node_key(node, 'info'), 'x_eager') == '1' then
-      redis.call('HSET', node_key(node, 'info'), 'x_silent', '1')
-    end
-  end,
   SILENT = function(_, node)
     if redis.call('EXISTS', node_key(node, 'info')) == 0 then return end
     if layout_of(node) == 'seed' then

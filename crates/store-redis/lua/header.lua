@@ -19,11 +19,9 @@
 --   origami:x:fence                string       the largest fence that was given
 --
 -- ARGV[1] is always the house's rules, in microseconds: offer timeout, lease, how long a call that is
--- over is known, the same with an idempotency key, how long a client may be silent; and whether a call ends
--- when its executor is lost.
+-- over is known, the same with an idempotency key, how long a client may be silent.
 
-local OFFER_TIMEOUT, LEASE, KEPT, KEY_KEPT, CLIENT_TIMEOUT, FAILS =
-  string.match(ARGV[1], '^(%d+) (%d+) (%d+) (%d+) (%d+) ([01])$')
+local OFFER_TIMEOUT, LEASE, KEPT, KEY_KEPT, CLIENT_TIMEOUT = string.match(ARGV[1], '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
 OFFER_TIMEOUT, LEASE, CLIENT_TIMEOUT = tonumber(OFFER_TIMEOUT), tonumber(LEASE), tonumber(CLIENT_TIMEOUT)
 KEPT, KEY_KEPT = tonumber(KEPT), tonumber(KEY_KEPT)
 
@@ -117,10 +115,10 @@ local function put_in(node, what, id, from)
 end
 
 -- Nodes that this script found to be there, or not.
-local known, eager = {}, {}
+local known = {}
 local function read_layout(node)
-  local who = redis.call('HMGET', node_key(node, 'info'), 'client', 'client_version', 'node_id', 'x_eager')
-  known[node], eager[node] = who[1] or who[2] or who[3], who[4] == '1'
+  local who = redis.call('HMGET', node_key(node, 'info'), 'client', 'client_version', 'node_id')
+  known[node] = who[1] or who[2] or who[3]
   if who[1] ~= 'NodeJS' then return 'seed' end
   local major, minor = string.match(who[2] or '', '^(%d+)%.(%d+)')
   if not major then return 'swapped' end
@@ -146,27 +144,13 @@ local function publish(kind, node, message)
   redis.call('PUBLISH', 'origami.' .. kind .. node, message)
 end
 
--- How long whoever runs a call of a channel may be silent, and whether the call ends if it is lost. Looked up
--- once in a script.
-local leases, fails = {}, {}
-local function learn_channel(channel, lease, on_lost)
-  leases[channel] = tonumber(lease or '') or LEASE
-  fails[channel] = on_lost == 'fail' or (on_lost ~= 'redeliver' and FAILS == '1')
-end
-
+-- How long whoever runs a call of a channel may be silent. Looked up once in a script.
+local leases = {}
 local function lease_of(channel)
   if not leases[channel] then
-    local settings = redis.call('HMGET', settings_key(channel), 'lease', 'on_lost')
-    learn_channel(channel, settings[1], settings[2])
+    leases[channel] = tonumber(redis.call('HGET', settings_key(channel), 'lease') or '') or LEASE
   end
   return leases[channel]
-end
-
--- Whether a call is a node's as soon as it is offered. Where one must not be begun twice it is not.
-local function begins_at_once(node, channel)
-  if layout_of(node) ~= 'seed' or not eager[node] then return false end
-  lease_of(channel)
-  return not fails[channel]
 end
 
 -- b: there is a call for a node. One of ours hears before it what the offer's bytes have no place for.
@@ -174,7 +158,7 @@ local function tell_work(id, node, call)
   local channel, layout = call.channel, layout_of(node)
   if layout == 'seed' then
     local facts = { call.fence, call.attempt, call.deadline or '0', string.format('%d', lease_of(channel)),
-      string.format('%d', t), call.trace or '', call.held and '1' or nil }
+      string.format('%d', t), call.trace or '' }
     publish('x', node, 'b' .. id .. table.concat(facts, ' '))
   end
   if layout == 'swapped' then
@@ -188,10 +172,10 @@ end
 local function tell_offer(id, node)
   local call = redis.call('HMGET', call_key(id), 'channel', 'sender_node_id', 'params', 'x_fence',
     'x_attempt', 'x_deadline', 'x_trace', 'state')
-  local attempt, runs = tonumber(call[5] or '0'), call[8] == 'EXECUTING'
-  if not runs then attempt = attempt + 1 end
+  local attempt = tonumber(call[5] or '0')
+  if call[8] ~= 'EXECUTING' then attempt = attempt + 1 end
   tell_work(id, node, { channel = call[1], sender = call[2], params = call[3], fence = call[4] or '0',
-    attempt = attempt, deadline = call[6], trace = call[7], held = runs and begins_at_once(node, call[1]) })
+    attempt = attempt, deadline = call[6], trace = call[7] })
 end
 
 -- d: whether a call is the node's.
@@ -337,9 +321,8 @@ end
 -- another that has its id: larger than any before it, even if the clock went back, and not smaller than the
 -- clock says, even if what was given before is lost.
 local function next_fence()
-  local fence, least = redis.call('INCR', FENCE), least_fence(t)
-  if fence >= least then return string.format('%d', fence) end
-  fence = string.format('%d', least)
+  local fence = math.max(tonumber(redis.call('GET', FENCE) or '0') + 1, least_fence(t))
+  fence = string.format('%d', fence)
   redis.call('SET', FENCE, fence)
   return fence
 end
@@ -385,29 +368,13 @@ local function offer(id, fresh)
   -- What is never let go lapses. That it is in use need not be said each time.
   local now_and_then = t % 32 == 0
   if redis.call('INCR', running) == 1 or now_and_then then redis.call('EXPIRE', running, 86400) end
-  local until_at, fence, attempt = t + OFFER_TIMEOUT, next_fence(), tonumber(call[14] or '0') + 1
-  local sender, latest = call[10] or NOBODY, last_moment(call[12], call[13], call[14])
-  local held = begins_at_once(node, channel)
-  local offers = tonumber(call[9] or '0') + 1
-  if held then
-    -- As if it had accepted. What was begun has its whole time.
-    until_at, latest = t + lease_of(channel), last_moment(call[12])
-    redis.call('HSET', call_key(id), 'state', 'EXECUTING', 'executor_node_id', node,
-      'request_executor_ack', '0', 'sent_to_executor_at', text(t), 'executor_accept_at', text(t),
-      'x_fence', fence, 'x_offers', offers, 'x_until', string.format('%d', until_at), 'x_attempt', attempt)
-  else
-    redis.call('HSET', call_key(id), 'state', 'WAIT_REQUEST_ACK', 'executor_node_id', node,
-      'request_executor_ack', '-1', 'sent_to_executor_at', text(t), 'x_fence', fence,
-      'x_offers', offers, 'x_until', string.format('%d', until_at))
-  end
-  redis.call('RPUSH', pool(held and 'executing' or 'request_ack'), id)
-  put_in(node, held and 'in:executing_pool' or 'in:pending_pool', id)
-  count(node, held and 'in_executing_requests' or 'in_pending_requests', 1)
-  if sender ~= NOBODY and held then
-    put_in(sender, 'out:executing_pool', id, not fresh and 'out:pending_pool' or nil)
-  elseif sender ~= NOBODY and fresh then
-    put_in(sender, 'out:pending_pool', id)
-  end
+  local until_at, fence = t + OFFER_TIMEOUT, next_fence()
+  redis.call('HSET', call_key(id), 'state', 'WAIT_REQUEST_ACK', 'executor_node_id', node,
+    'request_executor_ack', '-1', 'sent_to_executor_at', text(t), 'x_fence', fence,
+    'x_offers', tonumber(call[9] or '0') + 1, 'x_until', string.format('%d', until_at))
+  redis.call('RPUSH', pool('request_ack'), id)
+  put_in(node, 'in:pending_pool', id)
+  count(node, 'in_pending_requests', 1)
   if layout_of(node) == 'seed' then
     redis.call('SADD', work_key(node, channel), id)
     if has == 0 or now_and_then then redis.call('EXPIRE', work_key(node, channel), 86400) end
@@ -415,9 +382,9 @@ local function offer(id, fresh)
     -- A stock peer is told again before it is given up.
     until_at = t + math.min(OFFER_TIMEOUT, TELL_AGAIN)
   end
-  set_due(id, math.min(latest, until_at))
+  set_due(id, math.min(last_moment(call[12], call[13], call[14]), until_at))
   tell_work(id, node, { channel = channel, sender = call[10], params = call[11], fence = fence,
-    attempt = attempt, deadline = call[12], trace = call[15], held = held })
+    attempt = tonumber(call[14] or '0') + 1, deadline = call[12], trace = call[15] })
   return 'offered'
 end
 

@@ -1,14 +1,14 @@
 -- A client is here, for the first time or again. What it was told of and has not answered it is told of
 -- once more: nobody knows whether it heard.
 --
--- ARGV: rules, node, name, app, app version, process, host, platform, program, version, whether it begins what
---       it is told of at once, then channel and how many calls of it at once, for each channel it serves
+-- ARGV: rules, node, name, app, app version, process, host, platform, program, version,
+--       then channel and how many calls of it at once, for each channel it serves
 local node = ARGV[2]
 local info = node_key(node, 'info')
 local created = redis.call('HGET', info, 'created_at') or text(t)
 redis.call('HSET', info, 'node_id', node, 'node_name', ARGV[3], 'app_name', ARGV[4], 'app_version', ARGV[5],
   'runtime_pid', ARGV[6], 'hostname', ARGV[7], 'platform', ARGV[8], 'client', ARGV[9], 'client_version', ARGV[10],
-  'last_ping_at', text(t), 'created_at', created, 'x_eager', ARGV[11])
+  'last_ping_at', text(t), 'created_at', created)
 for _, way in ipairs({ 'in', 'out' }) do
   for _, kind in ipairs({ 'pending', 'executing', 'errored', 'processed' }) do
     redis.call('HSETNX', info, way .. '_' .. kind .. '_requests', 0)
@@ -18,7 +18,7 @@ redis.call('HDEL', info, 'x_stopping', 'x_silent')
 redis.call('SET', alive_key(node), text(t), 'PX', math.ceil(CLIENT_TIMEOUT / 1000))
 
 local served = {}
-for at = 12, #ARGV, 2 do served[ARGV[at]] = ARGV[at + 1] end
+for at = 11, #ARGV, 2 do served[ARGV[at]] = ARGV[at + 1] end
 for _, channel in ipairs(redis.call('SMEMBERS', node_key(node, 'channels'))) do
   if not served[channel] then
     redis.call('SREM', node_key(node, 'channels'), channel)
@@ -50,12 +50,6 @@ for _, what in ipairs({ 'in:pending_pool', 'in:executing_pool' }) do
       redis.call('HSET', call_key(id), 'state', 'PENDING')
       offer(id)
     else
-      if call.state == 'EXECUTING' and begins_at_once(node, call.channel) then
-        -- It may never have heard of it, and begins it now with a whole lease.
-        local until_at = t + lease_of(call.channel)
-        redis.call('HSET', call_key(id), 'x_until', string.format('%d', until_at))
-        set_due(id, math.min(last_moment(call.deadline), until_at))
-      end
       tell_offer(id, node)
     end
   end

@@ -41,8 +41,8 @@ if waiting >= queue_max then
 end
 if redis.call('ZCARD', DUE) >= tonumber(ARGV[16]) then return redis.error_reply('FULL calls.calls_max') end
 
-local settings = redis.call('HMGET', settings_key(channel), 'queue_timeout', 'without_consumer', 'lease', 'on_lost')
-learn_channel(channel, settings[3], settings[4])
+local settings = redis.call('HMGET', settings_key(channel), 'queue_timeout', 'without_consumer', 'lease')
+leases[channel] = tonumber(settings[3] or '') or LEASE
 if queue_timeout == '' then queue_timeout = settings[1] or '' end
 local waits = tonumber(queue_timeout) or 0
 local begin_by = waits > 0 and string.format('%d', t + waits) or false
@@ -62,13 +62,13 @@ if key ~= '' then
   redis.call('SET', 'origami:x:key:' .. channel .. ':' .. key, id, 'PX', math.ceil((time + KEY_KEPT) / 1000))
 end
 if caller ~= NOBODY then
+  put_in(caller, 'out:pending_pool', id)
   count(caller, 'out_pending_requests', 1)
   publish('c', caller, id)
 end
 
 local became
 if waiting > 0 then
-  if caller ~= NOBODY then put_in(caller, 'out:pending_pool', id) end
   set_due(id, last_moment(deadline, begin_by, '0'))
   local _, here = choose(channel)
   enqueue(id, channel, seq, here)
@@ -77,11 +77,8 @@ if waiting > 0 then
 else
   became = offer(id, { 'PENDING', channel, group, '0', '0', text(t), seq, text(waits), false, caller, params, deadline,
     begin_by, '0', trace })
-  -- Whatever was offered is due by when it must be accepted, and lies where its caller looks for it.
-  if became ~= 'offered' then
-    if caller ~= NOBODY then put_in(caller, 'out:pending_pool', id) end
-    set_due(id, last_moment(deadline, begin_by, '0'))
-  end
+  -- Whatever was offered is due by when it must be accepted.
+  if became ~= 'offered' then set_due(id, last_moment(deadline, begin_by, '0')) end
 end
 if became == 'nobody' and (needs_consumer or settings[2] == 'fail') then
   dequeue(id, channel)

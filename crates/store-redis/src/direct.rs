@@ -165,7 +165,7 @@ impl Told {
                     deadline: facts.deadline.unwrap_or(Steady(u64::MAX)),
                     lease: facts.lease,
                     trace: facts.trace,
-                    held: facts.held,
+                    held: false,
                 }))
             }
         })

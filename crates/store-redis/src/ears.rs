@@ -4,8 +4,7 @@
 //! `origami.x` + its id:
 //!
 //! ```text
-//!  x  b request fence attempt deadline lease now trace  before b: what an offer's bytes have no place for;
-//!                                                        ` 1` behind it: the call is the node's already
+//!  x  b request fence attempt deadline lease now trace  before b: what an offer's bytes have no place for
 //!  x  e request executor outcome                        before e: who ran it, and how exactly it ended
 //!  x  g request fence 1|0                               before g: whether the result was taken
 //!  x  k request fence                                   alone: the call is wanted no more
@@ -44,8 +43,6 @@ pub(crate) struct Facts {
     /// What time it was for Redis.
     pub(crate) now: Steady,
     pub(crate) trace: Option<TraceParent>,
-    /// The call is the client's already: it begins without accepting.
-    pub(crate) held: bool,
 }
 
 impl Facts {
@@ -133,9 +130,8 @@ impl Ears {
                 let deadline = number().filter(|deadline| *deadline > 0).map(Steady);
                 let (lease, now) = (Span(number()?), Steady(number()?));
                 let trace = words.next().and_then(|trace| trace.parse().ok());
-                let held = words.next() == Some("1");
-                let facts = Facts { fence, attempt, deadline, lease, now, trace, held };
-                self.line = Some(Line::Offer(call, facts));
+                self.line =
+                    Some(Line::Offer(call, Facts { fence, attempt, deadline, lease, now, trace }));
             }
             "e" => {
                 let (executor, outcome) = rest.split_at_checked(ID_BYTES)?;
@@ -194,12 +190,7 @@ mod tests {
         };
         assert_eq!((facts.fence, facts.attempt, facts.lease.0), (3, 2, 30_000_000));
         assert_eq!(facts.time_left().unwrap().0, 1_000_000);
-        assert_eq!((facts.trace.unwrap().as_str(), facts.held), ("00-ab", false));
-        assert_eq!(hear(&mut ears, "x", &format!("b{CALL}3 2 0 30000000 1  1")), None);
-        let held = hear(&mut ears, "b", &offer);
-        let is_held =
-            matches!(&held, Some(Heard::Offered { facts: Some(facts), .. }) if facts.held);
-        assert!(is_held, "{held:?}");
+        assert_eq!(facts.trace.unwrap().as_str(), "00-ab");
         let again = hear(&mut ears, "b", CALL);
         assert!(matches!(again, Some(Heard::Offered { facts: None, work: None, .. })), "{again:?}");
     }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use handoff_calls::{
     Ask, Call, CallId, Calls, Change, ChannelName, ClientId, Command, Failure, Late, NewCall,
-    OnLost, Outcome, Refusal, Reply, Rules, State, digest,
+    Outcome, Refusal, Reply, Rules, State, digest,
 };
 use handoff_types::{Machine as _, Now};
 
@@ -56,8 +56,7 @@ impl Room {
     pub(crate) fn rules_text(&self) -> String {
         let Rules { offer_timeout, channel, kept, key_kept, client_timeout, .. } = &self.rules;
         let all = [*offer_timeout, channel.lease, *kept, *key_kept, *client_timeout];
-        let fails = if channel.on_lost == OnLost::Fail { "1" } else { "0" };
-        format!("{} {fails}", all.map(|span| span.0.to_string()).join(" "))
+        all.map(|span| span.0.to_string()).join(" ")
     }
 
     async fn run(&self, line: &Line, script: Script, arguments: &[&[u8]]) -> Result<Said, Trouble> {
@@ -85,7 +84,7 @@ impl Room {
     /// [`Trouble`]: it may have been taken all the same; taken again, it counts once.
     pub(crate) async fn ask(&self, line: &Line, ask: &Ask) -> Result<Reply, Trouble> {
         match ask {
-            Ask::Init { client, name, serves, eager } => {
+            Ask::Init { client, name, serves, .. } => {
                 let takes: Vec<String> =
                     serves.iter().map(|one| one.concurrency.to_string()).collect();
                 if let Some(refusal) = self.refusal(ask, None) {
@@ -94,7 +93,6 @@ impl Room {
                 let node = client.to_string();
                 let mut arguments: Vec<&[u8]> = vec![node.as_bytes(), name.as_bytes()];
                 arguments.extend(self.introduction.words().into_iter().map(str::as_bytes));
-                arguments.push(if *eager { b"1" } else { b"0" });
                 for (one, takes) in serves.iter().zip(&takes) {
                     arguments.extend([one.channel.as_str().as_bytes(), takes.as_bytes()]);
                 }

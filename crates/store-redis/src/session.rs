@@ -241,7 +241,7 @@ impl Session {
             client: self.me,
             name: self.options.name.clone().into(),
             serves,
-            eager: true,
+            eager: false,
         };
         match timeout(self.options.connect_timeout, self.room.ask(&link.ping, &init)).await {
             Ok(Ok(Reply::Refused(refusal))) => {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use handoff_calls::{
-    Call, CallId, Change, ClientId, Ended, Failure, Happened, Notice, Outcome, Stage, State,
+    Call, CallId, Change, ClientId, Ended, Happened, Notice, Outcome, Stage, State,
 };
 use handoff_types::{Span, Steady, Wall};
 
@@ -154,11 +154,6 @@ impl Steps {
                 };
                 self.set(call.id, &[("x_attempt", attempt.to_string().as_bytes())]);
                 self.taken(call.id, by.map(|by| (by, call.fence)));
-                if let (Outcome::Failed(Failure::ExecutorLost), Some(executor)) =
-                    (outcome, call.executor())
-                {
-                    self.add(call.id, &["LOST", &executor.to_string()]);
-                }
                 let ended =
                     Ended { outcome: outcome.clone(), at: *at, forget, acked: false, dead: *dead };
                 self.ended(call, &ended, by.is_some());
@@ -299,9 +294,6 @@ impl Steps {
         if let (Happened::Failed, Some(executor)) = (why, call.executor()) {
             let taken = format!("{executor} {}", call.fence);
             self.set(id, &[("x_taken", taken.as_bytes())]);
-        }
-        if let (Happened::Lost, Some(executor)) = (why, call.executor()) {
-            self.add(id, &["LOST", &executor.to_string()]);
         }
         if let (Happened::NotAccepted, Some(executor)) = (why, call.executor()) {
             self.add(id, &["SILENT", &executor.to_string()]);

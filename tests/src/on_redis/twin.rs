@@ -162,6 +162,10 @@ impl Transport for Twin {
 }
 
 impl Bench for Twin {
+    fn knows_eager(&self) -> bool {
+        false
+    }
+
     async fn pass(&self, time: Span) {
         self.machine.pass(time).await;
         self.redis.pass(time).await;

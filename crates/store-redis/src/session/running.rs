@@ -102,14 +102,9 @@ impl Session {
             Some(known) => (facts.or(known.facts), work.or(known.work), over_at.or(known.over_at)),
             None => (facts, work, over_at),
         };
-        let begins = work.is_some() && facts.as_ref().is_some_and(|facts| facts.held);
         let held = Held { channel, facts, work, stage: Stage::Accepting, over_at, again: now };
         self.held.insert(call, held);
-        if begins {
-            self.begin(way, call);
-        } else {
-            self.hold_again(way, call, now);
-        }
+        self.hold_again(way, call, now);
     }
 
     /// Takes the step that a call is at, again: accepts it, says that it is run, or answers it.
