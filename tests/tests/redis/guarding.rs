@@ -137,7 +137,7 @@ fn a_foreign_consumer_that_dies_before_and_after_accepting_is_made_up_for() {
     assert_eq!(server.ask(&["DEL", &gone]), Said::Number(1));
     drop(dies);
     // Looked at while it was still heard of, a call is looked at again much later: nobody waits for that here.
-    server.ask(&["ZADD", "origami:x:due", "0", &accepted, "0", &offered]);
+    drop(server.ask(&["ZADD", "origami:x:due", "0", &accepted, "0", &offered]));
     let mut consumer = Peer::start(&server, Version::Swapped, "work");
     let mut served = vec![
         consumer.serve_one(|params| ("0", params.to_owned())).0,
