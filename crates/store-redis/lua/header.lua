@@ -178,9 +178,13 @@ local function tell_offer(id, node)
     attempt = attempt, deadline = call[6], trace = call[7] })
 end
 
--- d: whether a call is the node's.
-local function tell_held(id, node, held, wants_work)
-  if not held then return publish('d', node, '0' .. id) end
+-- d: whether a call is the node's. One of ours hears before it which offer is not, if it said: it may have been told
+-- of another meanwhile.
+local function tell_held(id, node, held, wants_work, fence)
+  if not held then
+    if fence and fence ~= '' and layout_of(node) == 'seed' then publish('x', node, 'd' .. id .. fence) end
+    return publish('d', node, '0' .. id)
+  end
   if wants_work or layout_of(node) == 'swapped' then
     local call = redis.call('HMGET', call_key(id), 'sender_node_id', 'params')
     publish('d', node, '1' .. id .. (call[1] or NOBODY) .. (call[2] or 'null'))

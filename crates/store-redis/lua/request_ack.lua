@@ -25,5 +25,5 @@ elseif held then
   set_due(id, math.min(last_moment(call.deadline, call.begin_by, call.attempt), t + lease))
 end
 if held and wants_work then tell_offer(id, node) end
-tell_held(id, node, held, wants_work)
+tell_held(id, node, held, wants_work, fence)
 return redis.status_reply(held and 'HELD' or 'NOT')

@@ -5,6 +5,7 @@
 //!
 //! ```text
 //!  x  b request fence attempt deadline lease now trace  before b: what an offer's bytes have no place for
+//!  x  d request fence                                   before d: which offer is not the client's
 //!  x  e request executor outcome                        before e: who ran it, and how exactly it ended
 //!  x  g request fence 1|0                               before g: whether the result was taken
 //!  x  k request fence                                   alone: the call is wanted no more
@@ -23,14 +24,40 @@ use crate::words::outcome_of;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Heard {
     Pong,
-    Offered { call: CallId, channel: ChannelName, work: Option<Work>, facts: Option<Facts> },
-    Registered { call: CallId },
-    Held { call: CallId, held: bool, work: Option<Work> },
-    Ended { call: CallId, end: Option<(Outcome, Option<ClientId>)> },
-    Acknowledged { call: CallId, end: Option<(Outcome, Option<ClientId>)> },
-    Taken { call: CallId, fence: Option<u64>, taken: bool },
+    Offered {
+        call: CallId,
+        channel: ChannelName,
+        work: Option<Work>,
+        facts: Option<Facts>,
+    },
+    Registered {
+        call: CallId,
+    },
+    /// With the fence of the offer that is not held, if somebody said.
+    Held {
+        call: CallId,
+        held: bool,
+        work: Option<Work>,
+        denied: Option<u64>,
+    },
+    Ended {
+        call: CallId,
+        end: Option<(Outcome, Option<ClientId>)>,
+    },
+    Acknowledged {
+        call: CallId,
+        end: Option<(Outcome, Option<ClientId>)>,
+    },
+    Taken {
+        call: CallId,
+        fence: Option<u64>,
+        taken: bool,
+    },
     Stopped,
-    Cancelled { call: CallId, fence: u64 },
+    Cancelled {
+        call: CallId,
+        fence: u64,
+    },
 }
 
 /// What an offer's bytes have no place for.
@@ -58,6 +85,7 @@ enum Line {
     Offer(CallId, Facts),
     End(CallId, Option<ClientId>, String),
     Taken(CallId, u64, bool),
+    Denied(CallId, u64),
 }
 
 /// Puts lines and events together.
@@ -97,7 +125,12 @@ impl Ears {
             }
             Event::Registered { request } => Heard::Registered { call: id(&request)? },
             Event::Accepted { request, granted, work } => {
-                Heard::Held { call: id(&request)?, held: granted, work }
+                let call = id(&request)?;
+                let denied = match line {
+                    Some(Line::Denied(of, fence)) if of == call => Some(fence),
+                    _ => None,
+                };
+                Heard::Held { call, held: granted, work, denied }
             }
             Event::Ended { request, ended } => {
                 let call = id(&request)?;
@@ -142,6 +175,7 @@ impl Ears {
                 let (fence, taken) = rest.split_once(' ')?;
                 self.line = Some(Line::Taken(call, fence.parse().ok()?, taken == "1"));
             }
+            "d" => self.line = Some(Line::Denied(call, rest.parse().ok()?)),
             "k" => return Some(Heard::Cancelled { call, fence: rest.parse().ok()? }),
             _ => {}
         }
@@ -205,6 +239,16 @@ mod tests {
         assert_eq!(hear(&mut ears, "x", &format!("g{CALL}7 0")), None);
         let taken = hear(&mut ears, "g", CALL).unwrap();
         assert!(matches!(taken, Heard::Taken { fence: Some(7), taken: false, .. }), "{taken:?}");
+    }
+
+    #[test]
+    fn an_offer_that_is_not_held_is_named_by_its_fence() {
+        let mut ears = Ears::default();
+        assert_eq!(hear(&mut ears, "x", &format!("d{CALL}7")), None);
+        let denied = hear(&mut ears, "d", &format!("0{CALL}")).unwrap();
+        assert!(matches!(denied, Heard::Held { held: false, denied: Some(7), .. }), "{denied:?}");
+        let denied = hear(&mut ears, "d", &format!("0{CALL}")).unwrap();
+        assert!(matches!(denied, Heard::Held { held: false, denied: None, .. }), "{denied:?}");
     }
 
     #[test]

@@ -395,7 +395,9 @@ impl Session {
             Heard::Offered { call, channel, work, facts } => {
                 self.offered(way, call, channel, work, facts);
             }
-            Heard::Held { call, held, work } => self.is_held(way, call, held, work),
+            Heard::Held { call, held, work, denied } => {
+                self.is_held(way, call, (held, denied), work);
+            }
             Heard::Taken { call, fence, taken } => self.taken(call, fence, taken),
             Heard::Cancelled { call, fence } => self.cancelled(call, fence),
         }

@@ -158,15 +158,19 @@ impl Session {
         }
     }
 
-    /// Whether a call is the client's. If it is and was not begun, it begins.
+    /// Whether a call is the client's. If it is and was not begun, it begins. That an earlier offer of it is
+    /// not says nothing about the one that is held.
     pub(super) fn is_held(
         &mut self,
         way: &mut Way,
         call: CallId,
-        granted: bool,
+        (granted, denied): (bool, Option<u64>),
         work: Option<Work>,
     ) {
         let Some(held) = self.held.get_mut(&call) else { return };
+        if denied.is_some() && held.fence() != denied {
+            return;
+        }
         held.work = held.work.take().or(work);
         match &held.stage {
             Stage::Accepting if granted => self.begin(way, call),
