@@ -68,7 +68,10 @@ fn a_destination_that_comes_back_to_the_configuration_gets_what_was_kept_for_it(
 
 #[test]
 fn a_file_of_another_encoder_version_is_kept_for_whoever_knows_it_and_holds_nobody_up() {
-    let mut world = World::new(1, &[]);
+    // Gone before anybody comes, so that everything is in files.
+    let mut world = World::before_an_agent(1);
+    world.centres[0].behave(Manner::Gone);
+    world.agent = Some(world.den.agent(&[]).unwrap());
     leave(&mut world, false);
     let files = world.den.files().unwrap();
     let old = std::mem::take(&mut world.sent);
