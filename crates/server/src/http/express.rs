@@ -5,7 +5,8 @@
 //!   with a length and nothing about the connection. Whatever is not goes to hyper, unread bytes and
 //!   all, and stays there: this knows no other rule of HTTP.
 //! * What is answered, counted and logged is what the router would have: the pieces are the same.
-//! * A connection that waits for its next request has no buffer.
+//! * A connection that waits for its next request has no buffer, only its last head: who stores many
+//!   messages of one length says the same again, and it is not read again.
 //!
 //! ```text
 //!  read ─▶ plain? ──yes──▶ store ─▶ write ─▶ read …
@@ -44,6 +45,9 @@ const READ_BYTES: usize = 64 << 10;
 /// Lines of a head; whoever says more is not plain.
 const LINES_MAX: usize = 32;
 
+/// Bytes of a head, which its connection keeps; whoever says more is not plain.
+const HEAD_BYTES_MAX: usize = 2 << 10;
+
 thread_local! {
     static READ: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ_BYTES].into());
     /// The header `date` of a second.
@@ -59,11 +63,18 @@ pub(super) enum Left {
     Other(Bytes),
 }
 
-/// A request that is all here.
+/// What stands before a body.
 #[derive(Debug)]
-struct Plain {
+struct Head {
+    text: Box<[u8]>,
     topic: TopicName,
     headers: HeaderMap,
+    body_bytes: usize,
+}
+
+/// A request that is all here, but for its head, which is the connection's last one.
+#[derive(Debug)]
+struct Plain {
     body: Bytes,
     /// Bytes behind it.
     rest: Bytes,
@@ -83,15 +94,17 @@ pub(super) async fn converse<I>(io: &mut I, door: &Door, activity: &Arc<Activity
 where
     I: AsyncRead + AsyncWrite + Unpin,
 {
-    let mut out = Vec::new();
+    let (mut out, mut last) = (Vec::new(), None);
     loop {
-        let plain = match hear(io).await {
+        let Plain { body, rest } = match hear(io, &mut last).await {
             Ok(Heard::Plain(plain)) => plain,
             Ok(Heard::Other(bytes)) => return Left::Other(bytes),
             Err(_) => return Left::Closed,
         };
+        // Whatever is plain has a head.
+        let Some(head) = &last else { return Left::Closed };
         let under_way = UnderWay::begin(activity);
-        let rest = answer(door, activity, plain, &mut out).await;
+        answer(door, activity, head, body, &mut out).await;
         let said = say(io, &out).await;
         drop(under_way);
         if said.is_err() || activity.is_leaving() {
@@ -110,7 +123,7 @@ async fn say<I: AsyncWrite + Unpin>(io: &mut I, words: &[u8]) -> io::Result<()> 
 }
 
 /// Waits for bytes and reads them.
-async fn hear<I: AsyncRead + Unpin>(io: &mut I) -> io::Result<Heard> {
+async fn hear<I: AsyncRead + Unpin>(io: &mut I, last: &mut Option<Head>) -> io::Result<Heard> {
     poll_fn(|context| {
         READ.with_borrow_mut(|bytes| {
             let mut buffer = ReadBuf::new(bytes);
@@ -120,7 +133,7 @@ async fn hear<I: AsyncRead + Unpin>(io: &mut I) -> io::Result<Heard> {
                 Poll::Ready(Ok(())) => {
                     let heard = buffer.filled();
                     let other = || Heard::Other(Bytes::copy_from_slice(heard));
-                    Poll::Ready(Ok(plain(heard).map_or_else(other, Heard::Plain)))
+                    Poll::Ready(Ok(plain(heard, last).map_or_else(other, Heard::Plain)))
                 }
             }
         })
@@ -128,12 +141,24 @@ async fn hear<I: AsyncRead + Unpin>(io: &mut I) -> io::Result<Heard> {
     .await
 }
 
-/// The request at the front, if it is plain and whole.
-fn plain(bytes: &[u8]) -> Option<Plain> {
+/// The request at the front, if it is plain and whole. Its head is the last one then.
+fn plain(bytes: &[u8], last: &mut Option<Head>) -> Option<Plain> {
+    let known = last.as_ref().filter(|last| bytes.starts_with(&last.text));
+    let head = match known {
+        Some(head) => head,
+        None => last.insert(head(bytes)?),
+    };
+    let (body, rest) = bytes.get(head.text.len()..)?.split_at_checked(head.body_bytes)?;
+    Some(Plain { body: Bytes::copy_from_slice(body), rest: Bytes::copy_from_slice(rest) })
+}
+
+/// The head at the front, if it is plain and whole.
+fn head(bytes: &[u8]) -> Option<Head> {
     let mut lines = [httparse::EMPTY_HEADER; LINES_MAX];
     let mut request = httparse::Request::new(&mut lines);
     let Ok(Status::Complete(head_bytes)) = request.parse(bytes) else { return None };
-    if request.method != Some("POST") || request.version != Some(1) {
+    let posts = request.method == Some("POST") && request.version == Some(1);
+    if !posts || head_bytes > HEAD_BYTES_MAX {
         return None;
     }
     let topic = direct::topic_of(request.path?)?;
@@ -157,15 +182,7 @@ fn plain(bytes: &[u8]) -> Option<Plain> {
             }
         }
     }
-    let end = head_bytes.checked_add(length?)?;
-    let body = bytes.get(head_bytes..end)?;
-    let rest = bytes.get(end..)?;
-    Some(Plain {
-        topic,
-        headers,
-        body: Bytes::copy_from_slice(body),
-        rest: Bytes::copy_from_slice(rest),
-    })
+    Some(Head { text: bytes.get(..head_bytes)?.into(), topic, headers, body_bytes: length? })
 }
 
 /// A length as everybody writes it.
@@ -174,16 +191,17 @@ fn decimal(text: &[u8]) -> Option<usize> {
     sound.then(|| std::str::from_utf8(text).ok()?.parse().ok())?
 }
 
-/// Answers a request, and gives what came behind it.
+/// Answers a request.
 async fn answer(
     door: &Door,
     activity: &Activity,
-    Plain { topic, headers, body, rest }: Plain,
+    Head { topic, headers, .. }: &Head,
+    body: Bytes,
     out: &mut Vec<u8>,
-) -> Bytes {
-    let passage = Passage::begin(door, &Method::POST, || direct::path_of(&topic), &headers);
+) {
+    let passage = Passage::begin(door, &Method::POST, || direct::path_of(topic), headers);
     let mut alarm = activity.alarms.set(passage.deadline().0);
-    let stored = caught(stored(door, &mut alarm, topic, &headers, body)).await;
+    let stored = caught(stored(door, &mut alarm, topic.clone(), headers, body)).await;
     let route = &door.produce.route;
     let closes = activity.is_leaving();
     let (status, took) = match stored {
@@ -204,7 +222,6 @@ async fn answer(
         None => refuse(door, &passage, None, closes, out).await,
     };
     door.app.metrics.http().answered_one(&door.produce, status, took);
-    rest
 }
 
 async fn stored(
@@ -299,15 +316,37 @@ mod tests {
     fn a_plain_request_is_read_and_what_is_behind_it_is_kept() {
         let mut bytes = request("accept: */*\r\nconnection: Keep-Alive\r\n", "{}");
         bytes.extend_from_slice(b"GET /");
-        let read = plain(&bytes).unwrap();
-        assert_eq!((read.topic.to_string().as_str(), &read.body[..]), ("orders", &b"{}"[..]));
-        assert_eq!(&read.rest[..], b"GET /");
-        assert_eq!(read.headers.len(), 2, "its length and its connection are nobody's concern");
+        let mut last = None;
+        let read = plain(&bytes, &mut last).unwrap();
+        assert_eq!((&read.body[..], &read.rest[..]), (&b"{}"[..], &b"GET /"[..]));
+        let head = last.unwrap();
+        assert_eq!(head.topic.to_string(), "orders");
+        assert_eq!(head.headers.len(), 2, "its length and its connection are nobody's concern");
+    }
+
+    #[test]
+    fn a_head_that_was_said_before_is_known_and_any_other_is_read() {
+        let mut last = None;
+        let mut said = |lines: &str, body: &str| {
+            let read = plain(&request(lines, body), &mut last).unwrap();
+            assert_eq!(&read.body[..], body.as_bytes());
+            let head = last.as_ref().unwrap();
+            (head.text.as_ptr(), head.headers.get("x-request-id").cloned())
+        };
+        let (first, _) = said("x-request-id: 1\r\n", "{}");
+        assert_eq!(said("x-request-id: 1\r\n", "[]").0, first, "it was not read again");
+        assert_eq!(said("x-request-id: 2\r\n", "[]").1.unwrap(), "2");
+        assert_eq!(said("", "[]").1, None);
+        assert_eq!(said("", "[1]").1, None, "another length is another head");
+        let cut = request("", "[1]");
+        assert!(plain(&cut[..cut.len() - 1], &mut last).is_none());
+        assert!(plain(&request("connection: close\r\n", "[1]"), &mut last).is_none());
     }
 
     #[test]
     fn whatever_is_not_plain_is_left_to_hyper() {
         let sound = request("", "{}");
+        let plain = |bytes: &[u8]| plain(bytes, &mut None);
         assert!(plain(&sound).is_some());
         for cut in 0..sound.len() {
             assert!(plain(&sound[..cut]).is_none(), "cut after {cut}");
@@ -321,6 +360,7 @@ mod tests {
             "content-length: 2\r\n",
             "broken line\r\n",
             &"x-more: 1\r\n".repeat(40),
+            &format!("x-more: {}\r\n", "1".repeat(2_000)),
         ] {
             assert!(plain(&request(line, "{}")).is_none(), "{line}");
         }
