@@ -156,6 +156,40 @@ async fn a_late_answer_is_refused_and_counted() {
 }
 
 #[tokio::test]
+async fn a_worker_that_begins_at_once_and_wakes_too_late_has_its_answer_refused() {
+    let world = World::start_with(|settings| {
+        settings.calls.channel.lease = handoff_types::Span::from_secs(1);
+    })
+    .await;
+    let mut frozen = world.connect().await;
+    let serves = json!([{"channel": "work"}]);
+    frozen.init(json!({"client": WORKER, "serves": serves, "eager": true})).await;
+    let mut caller = world.caller().await;
+    caller.request(1, json!(1)).await;
+    let first = frozen.expect("b").await;
+    assert_eq!(first["held"], true, "it may begin: {first}");
+    // It sleeps until its lease is over, and the call is another's.
+    assert_eq!(frozen.expect("cancelled").await["fence"], first["fence"]);
+    frozen.say(json!({"stop": {}})).await;
+    let mut other = world.worker(OTHER, 1).await;
+    let second = other.begin(1).await;
+    assert!(second["fence"].as_u64() > first["fence"].as_u64(), "{first} {second}");
+    // What it was told meanwhile is passed over until its answer is spoken of.
+    let old = json!({"id": id(1), "fence": first["fence"], "answer": "old"});
+    frozen.say(json!({"response": old})).await;
+    let spoken = loop {
+        let frame = frozen.hear().await;
+        if let Some(spoken) = frame.get("g").filter(|g| g["fence"] == first["fence"]) {
+            break spoken.clone();
+        }
+    };
+    assert_eq!(spoken["taken"], false, "{spoken}");
+    assert!(other.respond(1, second["fence"].as_u64().unwrap(), json!("new")).await);
+    assert_eq!(caller.end(1).await["answer"], "new");
+    assert_eq!(world.see("/stats").await["late"], 1);
+}
+
+#[tokio::test]
 async fn what_a_client_says_does_not_overtake_what_it_said_before() {
     let world = World::start().await;
     for n in 0..50 {
