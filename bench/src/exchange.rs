@@ -18,6 +18,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use handoff_log::disk::Disk as _;
 use handoff_probe::{Load, durable_files, now, plain_files};
 use serde_json::Value;
 
@@ -89,7 +90,7 @@ impl Plan {
 pub fn run(plan: &Plan, program: &Path, talk: &dyn Fn(&str)) -> Result<Report, Failed> {
     let site = Site::make(&plan.parent, plan.needed_bytes)?;
     let begun = Ticks::now();
-    let mut run = Run { plan, site: &site, program, talk, rows: Vec::new() };
+    let mut run = Run { plan, site: &site, program, talk, rows: Vec::new(), kept: Vec::new() };
     if plan.has(Part::Posts) {
         run.posts()?;
     }
@@ -113,6 +114,9 @@ struct Run<'a> {
     program: &'a Path,
     talk: &'a dyn Fn(&str),
     rows: Vec<Row>,
+    /// Files stay until the end: after many removals some filesystems look through all that was freed
+    /// whenever they make a file, for minutes.
+    kept: Vec<Corner>,
 }
 
 /// What the machine does of each part of the work and of nothing else, a second.
@@ -145,7 +149,7 @@ struct Office {
     server: Server,
     data: PathBuf,
     tokens: Vec<String>,
-    _corner: Corner,
+    corner: Corner,
 }
 
 impl Run<'_> {
@@ -175,14 +179,12 @@ impl Run<'_> {
             let path = "/v1/exchange/device/activate";
             tokens.push(text(&admin.ask_json("POST", path, &activate)?, "token")?);
         }
-        Ok(Office { server, data, tokens, _corner: corner })
+        Ok(Office { server, data, tokens, corner })
     }
 
     fn posts(&mut self) -> Result<(), Failed> {
         (self.talk)("floor: files made durable one by one");
         let corner = self.site.corner("files")?;
-        // Its files stay until the end: after many removals some filesystems look through all that
-        // was freed whenever they make a file, for minutes.
         let floor = durable_files(&corner.file("floor"), DEVICES, PAYLOAD_BYTES, self.plan.time)?;
         self.row("files_rate", "files made durable, 32 threads", "/s", floor.rate());
         (self.talk)("floor: the same files, nothing synced");
@@ -190,6 +192,8 @@ impl Run<'_> {
         let plain = plain_files(&corner.file("plain"), processors, PAYLOAD_BYTES, self.plan.time)?;
         let name = "the same files, nothing synced, all processors";
         self.row("plain_files_rate", name, "/s", plain.rate());
+        // A server that syncs its own files would write these too.
+        corner.disk.sync_all()?;
         let office = self.office("posts")?;
         (self.talk)("floor: GET /healthz");
         let healthz = self.healthz(office.server.http())?;
@@ -226,7 +230,7 @@ impl Run<'_> {
         self.row("process_p50", "process of 100, p50", "ms", processes.micros_at(0.5) / 1e3);
         self.row("process_p99", "process of 100, p99", "ms", processes.micros_at(0.99) / 1e3);
         office.server.stop()?;
-        drop(corner);
+        self.kept.extend([corner, office.corner]);
         Ok(())
     }
 
@@ -304,7 +308,7 @@ impl Run<'_> {
         self.row("fill_behind", "files behind after that", "s", behind);
 
         (self.talk)("queue: API_1");
-        let Office { mut server, data, tokens: _tokens, _corner } = office;
+        let Office { mut server, data, tokens: _, corner } = office;
         self.starts(server.http(), "queued")?;
         let memory = server.resident_bytes().map(|bytes| bytes as f64 / 1e6);
         self.row("queued_memory", "memory with the queue", "MB", memory);
@@ -324,6 +328,7 @@ impl Run<'_> {
         let memory = row("restarted_memory", "memory after the restart", "MB", memory);
         self.rows.push(memory.goal(Goal::AtMost(300.0)));
         server.stop()?;
+        self.kept.push(corner);
         Ok(())
     }
 

@@ -57,6 +57,8 @@ pub(crate) struct Books {
     moves: VecDeque<Queued>,
     /// How many of `moves` were copied.
     copied: usize,
+    /// How many were copied ever.
+    copied_ever: u64,
     /// Where the bodies of `moves` are, by lane, in the order of their offsets.
     lanes: HashMap<Lane, VecDeque<Place>>,
     /// Lanes whose files are to be removed.
@@ -163,6 +165,17 @@ impl Batch {
     }
 }
 
+/// What segments do not have for sure.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OnTheWay {
+    pub(crate) bytes: u64,
+    pub(crate) bodies: usize,
+    /// Of those, how many were not even copied.
+    pub(crate) uncopied: usize,
+    /// How many were copied so far, each time counted.
+    pub(crate) copied_ever: u64,
+}
+
 /// What was copied and not synced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unsynced {
@@ -179,6 +192,7 @@ impl Shared {
             expected: VecDeque::new(),
             moves: VecDeque::new(),
             copied: 0,
+            copied_ever: 0,
             lanes: HashMap::new(),
             doomed: Vec::new(),
             gone: HashSet::new(),
@@ -382,6 +396,7 @@ impl Shared {
         for _ in 0..count {
             let Some(queued) = books.moves.get(books.copied).copied() else { break };
             books.copied += 1;
+            books.copied_ever += 1;
             books.unmoved_bytes -= u64::from(queued.bytes);
             books.unsynced_bytes += u64::from(queued.bytes);
             let next = books.moves.get(books.copied).map(|next| next.sequence);
@@ -390,10 +405,16 @@ impl Shared {
         entries
     }
 
-    /// How many bodies are not known to be elsewhere than in the journal.
-    pub(crate) fn bodies(&self) -> usize {
+    /// How far bodies are on their way.
+    pub(crate) fn on_the_way(&self) -> OnTheWay {
         let books = self.lock();
-        books.moves.len() + books.expected_bodies
+        let bodies = books.moves.len() + books.expected_bodies;
+        OnTheWay {
+            bytes: books.expected_bytes + books.unmoved_bytes + books.unsynced_bytes,
+            bodies,
+            uncopied: bodies - books.copied,
+            copied_ever: books.copied_ever,
+        }
     }
 
     /// The first offset that is durable, of a record after this one, and that was not copied.

@@ -374,7 +374,7 @@ pub(crate) const KEYS: &[Key] = &[
     key!(exchange.reads_max: Kind::Count(1, 1_024), exchange.reads_max,
         "How many bodies are read from disk at once."),
     key!(exchange.files_behind_secs_max: secs(1, DAY), exchange.files_behind_max,
-        "How far the folders may be behind what was taken before nothing new is taken. What is new waits once they are, or by the rate of filing will be, a fifth of it behind.", reload = true),
+        "How far the folders may be behind what was taken before nothing new is taken. What is new waits once they are, or by the rate of filing will be, half of it behind.", reload = true),
     key!(exchange.device_log_lines_max: Kind::Count(0, 100_000), exchange.device_log_lines_max,
         "How many lines are kept, in memory, of what a device says of itself.", reload = true),
     key!(exchange.device_logs_max: Kind::Count(0, 1_000_000), exchange.device_logs_max,

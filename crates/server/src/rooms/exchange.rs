@@ -23,6 +23,7 @@ mod lag;
 mod looking;
 mod looks;
 mod mailbox;
+mod pace;
 mod reading;
 mod task;
 mod toil;

@@ -62,7 +62,7 @@ pub struct Exchange {
     /// `exchange.reads_max`: bodies that are read at once.
     pub reads_max: usize,
     /// `exchange.files_behind_secs_max`: how far the folders may be behind before nothing new is
-    /// taken. From a fifth of it on, what is new waits for them.
+    /// taken. From half of it on, what is new waits for them.
     pub files_behind_max: Duration,
     /// `exchange.device_log_lines_max`: lines that are kept of what a device says of itself.
     pub device_log_lines_max: usize,

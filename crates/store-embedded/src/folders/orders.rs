@@ -8,7 +8,7 @@ use handoff_exchange::{Action, Seq, Spot, State};
 
 use super::comparing::Scope;
 use super::known::{Filed, filed};
-use crate::books::Shared;
+use crate::books::{OnTheWay, Shared};
 
 /// How many orders are kept. What comes beyond is found by comparing the folders.
 const ORDERS_MAX: usize = 65_536;
@@ -29,6 +29,10 @@ pub struct Behind {
     pub bytes: u64,
     /// Bodies that only the journal has for sure.
     pub bodies: usize,
+    /// Of those, how many have no file at all; the others wait for the next sync.
+    pub unwritten: usize,
+    /// How many files of bodies were written so far, each time counted.
+    pub written: u64,
     /// Files that are to be moved or removed.
     pub orders: usize,
 }
@@ -167,11 +171,11 @@ impl Orders {
         let inbox = self.desk.lock();
         let orders = inbox.orders.len() + inbox.taken;
         drop(inbox);
-        let (bytes, bodies) = match self.shared.upgrade() {
-            Some(shared) => (shared.backlog(), shared.bodies()),
-            None => (0, 0),
+        let Some(shared) = self.shared.upgrade() else {
+            return Behind { orders, ..Behind::default() };
         };
-        Behind { bytes, bodies, orders }
+        let OnTheWay { bytes, bodies, uncopied, copied_ever } = shared.on_the_way();
+        Behind { bytes, bodies, unwritten: uncopied, written: copied_ever, orders }
     }
 
     /// Has whoever keeps the folders look at the desk.

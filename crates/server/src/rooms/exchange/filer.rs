@@ -2,8 +2,8 @@
 //!
 //! # Constraints
 //! * Files follow the journal: whoever reads meanwhile reads from there, so nobody waits for this.
-//! * One sync is for all files of a turn, and costs the journal's disk some time. It comes when there
-//!   is much to make durable, after a while, or when a checkpoint waits for it.
+//! * One sync is for all files of about a second, and costs the journal's disk some time. It comes
+//!   after a while, when there is very much to make durable, or when a checkpoint waits for it.
 //! * What cannot be done is tried again by itself, after longer and longer pauses; the journal keeps
 //!   what has no file, and admission slows the door.
 //! * What it has to know of messages it asks the room, and waits for that.
@@ -31,9 +31,11 @@ use crate::http::read_exchange_file as read_file;
 /// How long files wait for more of them.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Files are synced after so long at the latest, and when there are so many of them.
-const SYNC_AFTER: Duration = Duration::from_millis(500);
-const SYNC_BODIES: usize = 16 << 10;
+/// Files are synced after so long at the latest, or this part of what they may be behind, and when
+/// there are so many of them.
+const SYNC_AFTER: Duration = Duration::from_secs(1);
+const SYNC_PART: u32 = 5;
+const SYNC_BODIES: usize = 64 << 10;
 
 /// Between two pieces of a comparison.
 const SLOW_PAUSE: Duration = Duration::from_millis(1);
@@ -169,11 +171,9 @@ impl Work {
         }
         let since = *self.unsynced_since.get_or_insert_with(Instant::now);
         let much = self.folders.unsynced().bodies >= SYNC_BODIES;
-        if asked || much || since.elapsed() >= SYNC_AFTER {
-            let begun = self.clock.steady();
-            self.shared.toil.begin(begun);
-            self.folders.sync(begun);
-            self.shared.toil.end(self.clock.steady(), true);
+        let after = SYNC_AFTER.min(self.shared.settings().files_behind_max / SYNC_PART);
+        if asked || much || since.elapsed() >= after {
+            self.folders.sync(self.clock.steady());
             self.unsynced_since = None;
         }
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use handoff_exchange::{Action, Ask, Begun, Command, Exchange, Reply, Seq, State};
 use handoff_log::journal::{Purpose, Refused};
-use handoff_store_embedded::folders::{Folders, filed};
+use handoff_store_embedded::folders::{Behind, Folders, filed};
 use handoff_store_embedded::{Applied, Host};
 use handoff_types::{Now, Room as RoomName, Steady};
 use tokio::time::{Instant, sleep};
@@ -24,6 +24,7 @@ use super::effects::{Effect, Then};
 use super::filer::Filer;
 use super::lag::Lag;
 use super::mailbox::{Asker, Done, MAILBOX_MAX, Question, Shared, Shown, is_new, weight};
+use super::pace::Pace;
 use super::reading::Reading;
 use crate::clock::Clock;
 use crate::dice::Dice;
@@ -46,8 +47,8 @@ const WAIT_MAX: Duration = Duration::from_secs(1);
 const REFUSED_PAUSE: Duration = Duration::from_millis(50);
 
 /// What is new waits once the folders are this part of `exchange.files_behind_secs_max` behind, or
-/// will be before what is already there has files.
-const SLOW: u32 = 5;
+/// will be before what is already there has files: the other part is for the sync that follows.
+const SLOW: u32 = 2;
 
 /// How what is new is received.
 enum Door {
@@ -106,6 +107,7 @@ impl ExchangeRoom {
             releases: Releases::default(),
             line: Line::default(),
             lag: Lag::new(clock.steady()),
+            pace: Pace::new(),
         };
         let work = Work::start(|stop, resumed| room.run(stop, resumed));
         let metrics = parts.metrics;
@@ -132,6 +134,7 @@ struct Room {
     releases: Releases<Effect>,
     line: Line<Asked>,
     lag: Lag,
+    pace: Pace,
     /// Behind everything that its thread may wait for: it is waited for when this is dropped.
     filer: Filer,
 }
@@ -280,8 +283,9 @@ impl Room {
 
     /// How far the folders are behind.
     fn measure(&mut self, now: Steady) {
-        let unfiled = self.shared.orders.behind().bodies;
-        let behind = self.lag.behind(unfiled, self.shared.toil.so_far(now), now);
+        let Behind { bodies, unwritten, written, .. } = self.shared.orders.behind();
+        self.pace.look(unwritten, written, self.shared.toil.so_far(now));
+        let behind = self.lag.behind(bodies, now);
         self.shared.behind.store(behind.0, Ordering::Release);
     }
 
@@ -291,7 +295,7 @@ impl Room {
         let behind = Duration::from_micros(self.shared.behind.load(Ordering::Acquire));
         let most = self.settings.files_behind_max;
         if behind <= most {
-            let late = behind.max(Duration::from_micros(self.lag.ahead().0));
+            let late = behind.max(Duration::from_micros(self.pace.ahead().0));
             let slow = late > most / SLOW && !self.line.is_hurried();
             return Ok(if slow { Door::Slow } else { Door::Open });
         }

@@ -1,4 +1,4 @@
-//! How long files were worked on, as whoever waits for them sees it.
+//! How long files were written, as whoever waits for them sees it.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

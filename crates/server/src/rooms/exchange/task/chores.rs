@@ -170,6 +170,7 @@ impl Room {
                 let again = receipts.iter().filter(|receipt| receipt.again).count();
                 let stored = receipts.len() - again;
                 self.lag.take(stored, now.steady);
+                self.pace.take(stored);
                 metrics.messages(MessageWay::ToErp, MessageOutcome::Stored, stored);
                 metrics.messages(MessageWay::ToErp, MessageOutcome::Duplicate, again);
             }
@@ -197,6 +198,7 @@ impl Room {
                     let stored = process.map_or(0, |process| process.from_erp.len());
                     // A call that is repeated counts again; that costs a moment of admission.
                     self.lag.take(stored, now.steady);
+                    self.pace.take(stored);
                     count_prepared(metrics, verdicts, stored);
                 }
             }
