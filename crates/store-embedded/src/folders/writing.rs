@@ -16,6 +16,10 @@ use super::known::{Filed, Known};
 use super::name::spot_dir;
 use super::{Folders, Report, WRITING_PAUSE_MAX, ask_messages, is_full};
 
+/// Bodies of how many records are written before it is noted that they are: on a slow disk these are
+/// what whoever sends waits for at once.
+const FILED_AT_ONCE: usize = 256;
+
 /// The bodies of the record that was read last.
 type Last = Option<(Position, Vec<Bytes>)>;
 
@@ -26,7 +30,7 @@ impl Folders {
             return false;
         }
         self.filing.shared.settle();
-        let batch = self.filing.shared.next_batch(usize::MAX);
+        let batch = self.filing.shared.next_batch(FILED_AT_ONCE);
         if batch.is_empty() {
             return false;
         }

@@ -34,6 +34,27 @@ fn a_file_costs_one_open_and_one_write_and_a_batch_one_sync() {
     world.check_folders("filed");
 }
 
+/// Devices were kept waiting for syncs: a body in a file that was not synced counted as one that still
+/// had to be written.
+#[test]
+fn a_file_that_waits_for_its_sync_is_written_and_the_journal_keeps_its_body() {
+    let mut world = World::new(&(Arc::new(Memory::new()) as Arc<dyn Disk>));
+    for id in ["m1", "m2", "m3"] {
+        world.post("a", id).unwrap();
+    }
+    let counts = |world: &World| {
+        let behind = world.orders.behind();
+        (behind.bodies, behind.unwritten, behind.written)
+    };
+    assert_eq!(counts(&world), (3, 3, 0));
+    let mut known = Direct(world.host.state());
+    world.folders.work(&mut known, world.now.steady);
+    assert_eq!(counts(&world), (3, 0, 3), "written, and only the journal has them for sure");
+    assert_eq!(world.files().len(), 3);
+    world.folders.sync(world.now.steady);
+    assert_eq!(counts(&world), (0, 0, 3));
+}
+
 #[test]
 fn bodies_are_read_from_the_journal_and_then_from_files() {
     let memory = Memory::new();

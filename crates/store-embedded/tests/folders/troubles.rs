@@ -160,7 +160,12 @@ fn what_a_failed_sync_was_to_cover_is_written_again() {
     let mut known = Direct(world.host.state());
     world.folders.work(&mut known, world.now.steady);
     world.folders.sync(world.now.steady);
-    assert_eq!(world.orders.behind().bodies, 1, "the journal keeps it");
+    let behind = world.orders.behind();
+    assert_eq!(
+        (behind.bodies, behind.unwritten),
+        (1, 1),
+        "the journal keeps it, and it has no file"
+    );
     let told = world.folders.take_reports();
     assert!(matches!(told[..], [Report::Behind { .. }]), "{told:?}");
     // What is there may be anything by now.
