@@ -81,8 +81,8 @@ fn when_files_are_too_far_behind_devices_wait_and_what_was_begun_goes_on() {
     assert!(stored.iter().all(|id| places.contains_key(id)), "{places:?}");
 }
 
-/// The door is slowed before it is closed: whoever sends faster than files are written waits a little
-/// and need not know.
+/// The door is slowed before it is closed, from half of what files may be behind: whoever sends faster
+/// than files are written waits a little and need not know.
 #[test]
 fn when_files_are_a_little_behind_a_device_waits_for_them_and_is_not_refused() {
     let place = Place::temporary().unwrap();
@@ -91,14 +91,14 @@ fn when_files_are_a_little_behind_a_device_waits_for_them_and_is_not_refused() {
     let folder = obstruct(&office);
     office.stored(&phone, "m-1", "first");
     until("files are a little behind", || {
-        office.see("stats")["filesBehindSecs"].as_f64().unwrap() > 1.0
+        office.see("stats")["filesBehindSecs"].as_f64().unwrap() > 2.5
     });
     let mut http = Http::connect(office.served.http, PATIENCE).unwrap().bearing(&phone);
     let waiting = thread::spawn(move || {
         http.ask("POST", "/v1/exchange/messages", Some(&message("late", "x"))).unwrap()
     });
     until("it waits for a while", || {
-        office.see("stats")["filesBehindSecs"].as_f64().unwrap() > 1.5
+        office.see("stats")["filesBehindSecs"].as_f64().unwrap() > 3.0
     });
     assert!(!waiting.is_finished() && !office.places().contains_key("late"));
     // What only finishes something passes.
