@@ -22,6 +22,7 @@ mod encoder;
 mod index;
 mod key_frame;
 mod opaque;
+mod packing;
 mod runs;
 mod samples;
 mod track;

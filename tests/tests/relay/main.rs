@@ -8,7 +8,7 @@
 //! |---|---|
 //! | 1 lossless, any split into segments | `relay/codec/round_trips.rs` |
 //! | 2 size | `relay/codec/sizes.rs`, `relay/remote_write/whole_stream.rs`; all figures in `handoff bench relay` |
-//! | 3 speed, memory of a series | `handoff bench relay`; `relay/memory.rs` |
+//! | 3 speed, memory of a series | `handoff bench relay`; `relay/memory/series.rs` |
 //! | 4 a decoder begins at any key frame and nowhere else | `relay/codec/key_frames.rs` |
 //! | 5 lost confirmations | `relay/delivery/sessions.rs`, `delivering::confirmations_…`, `sim/src/relay` |
 //! | 6 cut after every byte, twenty segments, both directions | `relay/delivery/sessions.rs`; on sockets `delivering::conversations_cut_…` |
@@ -20,7 +20,7 @@
 //! | 13 rotation under load | `rotating`, `relay/delivery/stopping.rs::a_hundred_rotations_…`, `sim/src/relay` |
 //! | 14 stopping before a destination that hangs | `relay/delivery/stopping.rs`, `stopping` |
 //! | 15 other shards, other destinations, another version | `changes`, `relay/refill/starting.rs`, `sim/src/relay` |
-//! | 16 hostile bodies and peers | `refusing::hostile_bodies_…`, `hostile`, `relay/delivery/wire.rs`, `relay/codec/limits.rs`, `scripts/fuzz` |
+//! | 16 hostile bodies and peers | `relay/memory/hostile.rs` (counted), `refusing::hostile_bodies_…`, `hostile`, `relay/delivery/wire.rs`, `relay/codec/limits.rs`, `scripts/fuzz` |
 //! | 18 a refill that fails says so, and its file stays | `tools::a_replay_that_fails_…`, `outages::what_a_centre_will_never_take_…`, `relay/delivery/sessions.rs` |
 //! | numbers that no two processes give | `copies`, `sim/src/relay` |
 //! | 8 the server killed likewise | `tests/tests/kill_relay.rs`, `scripts/torture relay` |

@@ -83,8 +83,8 @@ pub(super) struct Opened<'a> {
 
 /// Closes what lies in the workbench's `inside` up.
 pub(super) fn close(kind: Kind, chain: Chain, bench: &mut Workbench) -> Bytes {
-    let packing = bench.pack();
-    let body = if packing == ZSTD { &bench.packed } else { &bench.inside };
+    let is_smaller = bench.pack();
+    let (packing, body) = if is_smaller { (ZSTD, &bench.packed) } else { (PLAIN, &bench.inside) };
     let inside = u32::try_from(bench.inside.len()).unwrap_or(u32::MAX);
     let mut out = Vec::with_capacity(HEAD_BYTES + body.len());
     out.extend_from_slice(&[ENCODER_VERSION, kind as u8, packing]);
@@ -140,28 +140,4 @@ pub(super) fn open<'a>(
         _ => return Err(Malformed("is not packed as it says").into()),
     };
     Ok(Opened { chain, crc, inside })
-}
-
-impl Workbench {
-    /// Packs `inside` into `packed`, and says which of the two is to be sent.
-    fn pack(&mut self) -> u8 {
-        self.packed.clear();
-        let most = zstd::zstd_safe::compress_bound(self.inside.len());
-        self.packed.reserve(most);
-        let written = self.packer.compress_to_buffer(&self.inside, &mut self.packed);
-        match written {
-            Ok(len) if len < self.inside.len() => ZSTD,
-            _ => PLAIN,
-        }
-    }
-
-    fn unpack(&mut self, packed: &[u8], inside: usize) -> Result<&[u8], Malformed> {
-        self.inside.clear();
-        self.inside.reserve(inside);
-        let read = self.unpacker.decompress_to_buffer(packed, &mut self.inside);
-        match read {
-            Ok(len) if len == inside && self.inside.len() == inside => Ok(&self.inside),
-            _ => Err(Malformed("cannot be unpacked")),
-        }
-    }
 }
