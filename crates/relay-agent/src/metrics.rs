@@ -81,6 +81,7 @@ metrics! {
     sent_bytes: Family<To, Counter> = "handoff_relay_destination_sent_bytes", "bytes of segments and key frames sent";
     confirmed: Family<To, Counter> = "handoff_relay_destination_confirmations", "confirmations heard, each of a segment and all before it";
     rejected: Family<To, Counter> = "handoff_relay_destination_rejected_segments", "segments that a destination did not take";
+    missing: Family<To, Counter> = "handoff_relay_destination_missing_segments", "segments that a destination confirmed once and does not have any more";
     given_up: Family<Because, Counter> = "handoff_relay_given_up", "segments or files that will not be delivered: too old, refused for good, damaged";
 }
 
@@ -106,6 +107,7 @@ impl Metrics {
             drop(counted.connected.get_or_create(&to));
             drop(counted.lost.get_or_create(&to));
             drop(counted.confirmed.get_or_create(&to));
+            drop(counted.missing.get_or_create(&to));
         }
         for reason in [GIVEN_UP_AGE, GIVEN_UP_REFUSED, GIVEN_UP_DAMAGED] {
             drop(counted.given_up.get_or_create(&Because { reason }));

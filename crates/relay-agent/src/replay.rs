@@ -236,7 +236,10 @@ impl Replay {
                             return Err(ReplayError::Refused { address, words });
                         }
                         Happened::Broken(why) => return Err(self.lost(why)),
-                        Happened::Opened | Happened::Acked(_) | Happened::Ahead(_) => {}
+                        Happened::Opened
+                        | Happened::Acked(_)
+                        | Happened::Ahead(_)
+                        | Happened::Missing(_) => {}
                     }
                 }
                 self.progress.confirmed = self.confirmed();

@@ -61,6 +61,9 @@ pub enum Happened {
     /// The receiver has more of this shard than was ever encoded: somebody used the numbers of this
     /// block before. Nothing of the shard is sent; the block must be closed.
     Ahead(SegmentKey),
+    /// The receiver does not have so many segments any more that it confirmed once: its state is
+    /// gone, or an older one. They were left to it, and nobody else has them.
+    Missing(u64),
     /// The receiver will not talk, for so long at least.
     Refused {
         /// Why.
@@ -72,6 +75,11 @@ pub enum Happened {
     },
     /// It said something that makes no sense here, or nothing for too long: close the connection.
     Broken(&'static str),
+}
+
+/// How many segments there are up to one, itself included.
+fn after(segment: Option<u32>) -> u64 {
+    segment.map_or(0, |segment| u64::from(segment) + 1)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,6 +99,11 @@ struct Stream {
     flying_bytes: usize,
     paused_until: Option<Steady>,
     stopped: bool,
+    /// The last that was confirmed and not skipped: a receiver need not remember what never comes.
+    kept: Option<u32>,
+    skipped: Option<u32>,
+    /// Segments that were confirmed and are missed, as far as that was told.
+    missing: u64,
 }
 
 /// A session with one destination over one block.
@@ -131,6 +144,9 @@ impl Sender {
             flying_bytes: 0,
             paused_until: None,
             stopped: false,
+            kept: acked(shard),
+            skipped: None,
+            missing: 0,
         };
         Self {
             destination,
@@ -259,6 +275,7 @@ impl Sender {
         self.frame_bytes_max = usize::try_from(ack.frame_bytes_max).unwrap_or(usize::MAX);
         self.credit = usize::try_from(ack.credit).unwrap_or(usize::MAX);
         let mut happened = vec![Happened::Opened];
+        let mut missing = 0;
         for (shard, (stream, state)) in (0..).zip(self.streams.iter_mut().zip(&ack.shards)) {
             // A new connection is a new attempt, also for what was refused before.
             stream.stopped = false;
@@ -269,12 +286,18 @@ impl Sender {
                 continue;
             }
             if state.mark > stream.acked {
-                stream.acked = state.mark;
+                (stream.acked, stream.kept) = (state.mark, state.mark);
                 happened.extend(known.map(Happened::Acked));
             }
+            let missed = after(stream.kept).saturating_sub(after(state.mark));
+            missing += missed.saturating_sub(stream.missing);
+            stream.missing = stream.missing.max(missed);
             // What it has lost was confirmed before: only what is above our own knowledge is sent.
             stream.next = stream.acked.map_or(0, |last| last.saturating_add(1));
             stream.needs_key = state.stands.unwrap_or(0) != stream.next;
+        }
+        if missing > 0 {
+            happened.push(Happened::Missing(missing));
         }
         happened
     }
@@ -291,6 +314,9 @@ impl Sender {
             return Vec::new();
         }
         stream.acked = Some(key.segment);
+        if stream.skipped != stream.acked {
+            stream.kept = stream.acked;
+        }
         vec![Happened::Acked(key)]
     }
 
@@ -399,6 +425,7 @@ impl Sender {
         stream.stopped = false;
         stream.needs_key = true;
         stream.next = key.segment.saturating_add(1);
+        stream.skipped = Some(key.segment);
         Some(Message::Skip(key))
     }
 

@@ -43,9 +43,17 @@ fn a_receiver_without_its_directory_goes_on_by_itself_and_says_what_it_does_not_
     // What was confirmed was in the directory that is gone; everything else is there.
     scene.expect(&all[100..]);
     scene.den.wait_until(<[String]>::is_empty);
+    assert_told(&scene);
+    scene.end();
+}
+
+/// Server and agent say that something is missing that was confirmed.
+#[track_caller]
+fn assert_told(scene: &Scene) {
     let missing = scene.ask("/v1/relay/agents/edge")["missing"].as_u64().unwrap();
     assert!(missing > 0, "nobody is told");
-    scene.end();
+    let told = "handoff_relay_destination_missing_segments_total{destination=\"centre\"}";
+    assert_eq!(scene.agent().metric(told).unwrap(), Some(missing as f64), "the agent is not told");
 }
 
 #[test]
@@ -73,6 +81,8 @@ fn a_receiver_restored_from_an_older_copy_goes_on_from_there_and_doubles_nothing
     let lost: Vec<&Taken> = not_there.collect();
     let confirmed_meanwhile: Vec<&Taken> = all[100..200].iter().collect();
     assert!(lost.iter().all(|sample| confirmed_meanwhile.contains(sample)), "{lost:?}");
+    assert!(!lost.is_empty(), "the copy was not an older one");
+    assert_told(&scene);
     scene.end();
 }
 

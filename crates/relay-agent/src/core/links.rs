@@ -194,6 +194,7 @@ impl Core {
                 link.over = true;
                 self.part(link, "it has the block from somebody else", Span::ZERO, now);
             }
+            Happened::Missing(segments) => road.misses(link.block, segments),
             Happened::Refused { reason, retry_after, words } => {
                 let why = format!("it refuses ({reason:?}): {words}");
                 self.part(link, &why, retry_after, now);

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use handoff_relay::{Backoff, BackoffRules, Name};
+use handoff_relay::{Backoff, BackoffRules, BlockId, Name};
 use handoff_types::{Entropy, Now, Span, Steady};
 use tracing::{debug, info, warn};
 
@@ -87,6 +87,13 @@ impl Road {
 
     pub(super) fn confirmed(&self) {
         self.metrics.counted.confirmed.get_or_create(&self.label).inc();
+    }
+
+    /// It does not have what it confirmed.
+    pub(super) fn misses(&self, block: BlockId, segments: u64) {
+        warn!(destination = %self.name, %block, segments,
+            "it does not have segments any more that it confirmed: its data directory is another one, or an older copy; it goes on from here");
+        self.metrics.counted.missing.get_or_create(&self.label).inc_by(segments);
     }
 
     pub(super) fn rejected(&self) {

@@ -281,3 +281,38 @@ fn a_mark_confirms_what_was_never_heard_to_be_confirmed_and_nothing_of_it_is_sen
     assert_eq!(happened, [Happened::Opened, Happened::Acked(key(3))]);
     assert_eq!(sender.wanted(now), Some(Want::Segment(key(4))));
 }
+
+#[test]
+fn a_receiver_that_lost_what_it_confirmed_is_noticed_once_and_what_was_skipped_is_no_loss() {
+    use handoff_relay::session::{HelloAck, Message, ShardState};
+    use handoff_relay::{Happened, SegmentKey, Sender, Shards};
+    use handoff_types::Steady;
+
+    let (hello, segments) = greeting_and_segments(6);
+    let name = crate::world::name("d0");
+    let now = Steady(0);
+    let mut sender = Sender::new(name, hello.origin, Shards::ONE, String::new(), false, |_| None);
+    let ack = |mark: Option<u32>| {
+        let shards = vec![ShardState { mark, stands: None }];
+        Message::HelloAck(HelloAck { frame_bytes_max: 1 << 20, credit: 1 << 20, shards })
+    };
+    let key = |segment| SegmentKey { shard: 0, segment };
+    let mut greeted = |sender: &mut Sender, mark| {
+        sender.lost();
+        sender.connected(now);
+        sender.received(ack(mark), now, |_| Some(5))
+    };
+    assert_eq!(greeted(&mut sender, None), [Happened::Opened]);
+    for (number, bytes) in (0..).zip(&segments[..4]) {
+        sender.segment(key(number), bytes).unwrap();
+    }
+    sender.received(Message::Ack(key(3)), now, |_| Some(5));
+    // The one behind is never taken: nothing has to be known of it.
+    sender.skip(key(4)).unwrap();
+    sender.received(Message::Ack(key(4)), now, |_| Some(5));
+    assert_eq!(greeted(&mut sender, Some(3)), [Happened::Opened]);
+    let missing = [Happened::Opened, Happened::Missing(2)];
+    assert_eq!(greeted(&mut sender, Some(1)), missing);
+    assert_eq!(greeted(&mut sender, Some(1)), [Happened::Opened], "it was told");
+    assert_eq!(greeted(&mut sender, None), missing, "and these besides");
+}

@@ -57,6 +57,8 @@ pub struct World {
     pub carried: (usize, usize),
     /// How often a destination was told to go on without something.
     pub skips: usize,
+    /// Segments that were confirmed and are not at their destination any more.
+    pub missing: u64,
     pub disk_fails: bool,
     /// Whether the agent notices that a destination is gone.
     pub notices: bool,
@@ -111,6 +113,7 @@ impl World {
             cuts: 0,
             carried: (0, 0),
             skips: 0,
+            missing: 0,
             disk_fails: false,
             notices: false,
             dead: false,
@@ -349,6 +352,7 @@ impl World {
         match happened {
             Happened::Opened => self.keeper.meet(to),
             Happened::Refused { .. } => {}
+            Happened::Missing(segments) => self.missing += segments,
             Happened::Acked(key) => one.ack(key, to, now, &mut self.bench),
             Happened::Rejected { key, .. } => one.reject(key, to, now),
             Happened::Ahead(_) => {

@@ -199,6 +199,7 @@ impl Core {
                 }
             }
             Happened::Ahead(_) => {}
+            Happened::Missing(segments) => road.misses(file.block, segments),
             // It is this file that it does not understand: whatever else there is goes on.
             Happened::Refused { reason, words, .. } if reason.is_permanent() => {
                 error!(destination = %road.name, block = %file.block, words,
