@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use handoff_log::disk::Memory;
-use handoff_relay::{DeliveryRules, Mode, Outcome, SendError};
-use handoff_types::Span;
+use handoff_relay::session::Reason;
+use handoff_relay::{DeliveryRules, Mode, Outcome, Pledge, SendError};
+use handoff_types::{Span, Steady};
 
 use crate::world::{World, rules};
 
@@ -22,6 +23,52 @@ fn a_hundred_rotations_under_load_lose_nothing_and_make_nobody_wait() {
     world.run(Span::from_secs(6));
     world.assert_all_exactly_once("after the rotations");
     assert!(world.ended.values().all(|outcome| *outcome == Outcome::Kept));
+    assert_eq!(world.files(), 0);
+}
+
+/// Somebody sends all the time, and again what is not taken; blocks last about a second, and
+/// segments are rejected by chance. By the clock of the machines, which nobody else turns.
+#[test]
+fn a_hundred_rotations_with_random_rejects_block_nobody_for_more_than_a_second() {
+    const STEP: Span = Span::from_millis(20);
+    const BLOCKED_MAX: Span = Span::from_secs(1);
+    let rules = DeliveryRules { block_age_max: Span::from_secs(1), ..rules(2) };
+    let mut world = World::new(rules, Arc::new(Memory::new()));
+    let (mut dice, mut blocks) = (7_u64, std::collections::BTreeSet::new());
+    let mut roll = |sides: u64| {
+        dice = dice.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        (dice >> 33) % sides
+    };
+    // Since when somebody has been trying, and the promise once it was taken.
+    let mut waiting: Vec<(Steady, Option<Pledge>)> = Vec::new();
+    let (mut longest, mut rejecting) = (Span::ZERO, 0);
+    while blocks.len() < 120 {
+        blocks.insert(world.keeper.present().block());
+        for destination in &mut world.destinations {
+            if roll(10) == 0 {
+                destination.refusing = (roll(2) == 0).then_some(Reason::RetryAfter);
+            }
+            rejecting += usize::from(destination.refusing.is_some());
+        }
+        waiting.push((world.now.steady, None));
+        for (_, pledge) in waiting.iter_mut().filter(|(_, pledge)| pledge.is_none()) {
+            let series = 1 + u32::try_from(roll(20)).unwrap();
+            *pledge = world.send(series, Mode::Durable).ok().map(|(pledge, _)| pledge);
+        }
+        world.pass(STEP);
+        world.turn();
+        waiting.retain(|(since, pledge)| {
+            longest = longest.max(Span(world.now.steady.0 - since.0));
+            !pledge.is_some_and(|pledge| world.ended.get(&pledge) == Some(&Outcome::Kept))
+        });
+        assert!(longest <= BLOCKED_MAX, "somebody has been waiting for {longest:?}");
+    }
+    assert!(rejecting > 500, "{rejecting} steps of rejects");
+    for destination in &mut world.destinations {
+        destination.refusing = None;
+    }
+    world.run(Span::from_secs(30));
+    world.assert_all_exactly_once("after the rotations");
     assert_eq!(world.files(), 0);
 }
 
