@@ -126,13 +126,9 @@ impl FromRequestParts<Door> for Events {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, door: &Door) -> Result<Self, Problem> {
-        let (rooms, caller) = admit(door, &parts.headers)?;
-        let sight = caller.sight(Room::Events).ok_or_else(|| {
-            Problem::new(Code::OutOfScope, "the token sees nothing of the events room")
-        })?;
-        let room = rooms.events.clone();
-        let room = room.ok_or_else(|| Problem::closed(&door.app, Room::Events))?;
-        Ok(Self { room, sight, caller, door: door.clone() })
+        let (room, sight, caller) =
+            admit_to(door, &parts.headers, Room::Events, |rooms| rooms.events.as_ref())?;
+        Ok(Self { room: room.clone(), sight, caller, door: door.clone() })
     }
 }
 
@@ -148,14 +144,25 @@ impl FromRequestParts<Door> for Streams {
 impl<'a> StreamsAsker<'a> {
     /// Lets somebody in who sees something of the room.
     pub(super) fn admit(door: &'a Door, headers: &HeaderMap) -> Result<Self, Problem> {
-        let (rooms, caller) = admit(door, headers)?;
-        let sight = caller.sight(Room::Streams).ok_or_else(|| {
-            Problem::new(Code::OutOfScope, "the token sees nothing of the streams room")
-        })?;
-        let room = rooms.streams.as_ref();
-        let room = room.ok_or_else(|| Problem::closed(&door.app, Room::Streams))?;
+        let (room, sight, caller) =
+            admit_to(door, headers, Room::Streams, |rooms| rooms.streams.as_ref())?;
         Ok(Self { room, sight, caller })
     }
+}
+
+/// Lets somebody in who sees something of a room, if it is open.
+pub(super) fn admit_to<'a, R>(
+    door: &'a Door,
+    headers: &HeaderMap,
+    room: Room,
+    open: impl FnOnce(&'a Rooms) -> Option<&'a R>,
+) -> Result<(&'a R, Sight, Caller), Problem> {
+    let (rooms, caller) = admit(door, headers)?;
+    let sight = caller.sight(room).ok_or_else(|| {
+        Problem::new(Code::OutOfScope, format!("the token sees nothing of the {room} room"))
+    })?;
+    let room = open(rooms).ok_or_else(|| Problem::closed(&door.app, room))?;
+    Ok((room, sight, caller))
 }
 
 /// Lets somebody in by a token of the house, or anybody while auth is off.

@@ -23,7 +23,7 @@ use handoff_calls::{BadName, CallId, ChannelName};
 use handoff_house::ActKind;
 use handoff_types::{Code, Room, Sight};
 
-use super::access::admit;
+use super::access::admit_to;
 use super::front::Door;
 use super::problem::Problem;
 use crate::auth::Caller;
@@ -47,13 +47,9 @@ impl FromRequestParts<Door> for CallsAsker {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, door: &Door) -> Result<Self, Problem> {
-        let (rooms, caller) = admit(door, &parts.headers)?;
-        let sight = caller.sight(Room::Calls).ok_or_else(|| {
-            Problem::new(Code::OutOfScope, "the token sees nothing of the calls room")
-        })?;
-        let room = rooms.calls.clone();
-        let room = room.ok_or_else(|| Problem::closed(&door.app, Room::Calls))?;
-        Ok(Self { room, sight, caller, door: door.clone() })
+        let (room, sight, caller) =
+            admit_to(door, &parts.headers, Room::Calls, |rooms| rooms.calls.as_ref())?;
+        Ok(Self { room: room.clone(), sight, caller, door: door.clone() })
     }
 }
 

@@ -10,7 +10,7 @@ use handoff_types::{Code, Room, Sight, Wall};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::access::admit;
+use super::access::admit_to;
 use super::front::Door;
 use super::json::{Json, V1};
 use super::problem::Problem;
@@ -33,14 +33,9 @@ impl FromRequestParts<Door> for RelayAsker {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, door: &Door) -> Result<Self, Problem> {
-        let (rooms, caller) = admit(door, &parts.headers)?;
-        let sight = caller
-            .sight(Room::Relay)
-            .ok_or_else(|| Problem::new(Code::OutOfScope, "the token sees nothing of the relay"))?;
-        let relay = rooms.relay.clone();
-        let relay = relay.ok_or_else(|| Problem::closed(&door.app, Room::Relay))?;
-        let now = relay.wall();
-        Ok(Self { relay, sight, now, door: door.clone() })
+        let (relay, sight, _) =
+            admit_to(door, &parts.headers, Room::Relay, |rooms| rooms.relay.as_ref())?;
+        Ok(Self { relay: relay.clone(), sight, now: relay.wall(), door: door.clone() })
     }
 }
 

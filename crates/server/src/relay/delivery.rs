@@ -96,7 +96,7 @@ pub(super) async fn deliver(
         let (stored, failed) = (Stored::default(), Some((*key, why.clone())));
         return Delivered { shard, marks, upto: None, stored, failed };
     }
-    let to = |(number, mark)| sinks.deliver(number, (&origin, shard), &parcels, mark);
+    let to = |(number, mark)| sinks.deliver(number, &origin, &parcels, mark);
     let reached = join_all(marks.into_iter().enumerate().map(to)).await;
     let mut least: Option<Reached> = None;
     for one in &reached {

@@ -7,7 +7,7 @@ mod write;
 use std::sync::{Mutex, PoisonError};
 
 use handoff_relay::session::Reason;
-use handoff_relay::{Origin, ShardId, Shards};
+use handoff_relay::{Origin, Shards};
 use handoff_types::Wall;
 
 use self::callback::CallbackSink;
@@ -15,7 +15,7 @@ pub(crate) use self::callback::{Answer, Ask, Asked, Post, Programs};
 use self::topic::TopicSink;
 use self::write::WriteSink;
 use super::delivery::Parcel;
-use super::machine::Forms;
+use super::machine::{Forms, Made};
 use crate::clock::Clock;
 use crate::rooms::streams::StreamsRoom;
 use crate::settings;
@@ -42,6 +42,40 @@ impl Failure {
 pub(super) struct Reached {
     pub(super) mark: Option<u32>,
     pub(super) failed: Option<Failure>,
+}
+
+/// A sink that takes one segment after the other, and nothing behind one that it does not take.
+trait OneByOne: Sync {
+    /// Gives it a segment that is above its mark. What it has then.
+    fn give(
+        &self,
+        origin: &Origin,
+        parcel: &Parcel,
+        made: &Made,
+    ) -> impl Future<Output = Result<Option<u32>, Failure>> + Send;
+
+    /// Gives it what is above its mark. What never comes counts as taken.
+    fn deliver(
+        &self,
+        origin: &Origin,
+        parcels: &[Parcel],
+        mut mark: Option<u32>,
+    ) -> impl Future<Output = Reached> + Send {
+        async move {
+            for parcel in parcels {
+                let wanted = Some(parcel.key.segment);
+                let given = match parcel.made().filter(|_| mark < wanted) {
+                    Some(made) => self.give(origin, parcel, made).await,
+                    None => Ok(wanted),
+                };
+                match given {
+                    Ok(has) => mark = mark.max(has),
+                    Err(failed) => return Reached { mark, failed: Some(failed) },
+                }
+            }
+            Reached { mark, failed: None }
+        }
+    }
 }
 
 /// One sink.
@@ -166,14 +200,14 @@ impl Sinks {
     pub(super) async fn deliver(
         &self,
         number: usize,
-        (origin, shard): (&Origin, ShardId),
+        origin: &Origin,
         parcels: &[Parcel],
         mark: Option<u32>,
     ) -> Reached {
         let reached = match self.sinks.get(number) {
             Some((Sink::Topic(sink), _)) => sink.deliver(origin, parcels, mark).await,
-            Some((Sink::Write(sink), _)) => sink.deliver(origin, shard, parcels, mark).await,
-            Some((Sink::Callback(sink), _)) => sink.deliver(origin, shard, parcels, mark).await,
+            Some((Sink::Write(sink), _)) => sink.deliver(origin, parcels, mark).await,
+            Some((Sink::Callback(sink), _)) => sink.deliver(origin, parcels, mark).await,
             None => Reached { mark, failed: Some(Failure::later("there is no such sink")) },
         };
         self.note(number, reached.failed.as_ref());

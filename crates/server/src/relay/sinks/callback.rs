@@ -23,8 +23,9 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::{Failure, Reached};
+use super::{Failure, OneByOne};
 use crate::relay::delivery::Parcel;
+use crate::relay::machine::Made;
 use crate::settings;
 
 /// Questions that wait to be written to the program. What they carry counts as pending.
@@ -183,64 +184,6 @@ impl CallbackSink {
         self.known().retain(|(whose, _), _| whose != origin);
     }
 
-    /// Hands over what is above the mark, one after the other.
-    pub(super) async fn deliver(
-        &self,
-        origin: &Origin,
-        shard: ShardId,
-        parcels: &[Parcel],
-        mut mark: Option<u32>,
-    ) -> Reached {
-        for parcel in parcels {
-            match self.hand(origin, shard, parcel, mark).await {
-                Ok(reached) => mark = reached,
-                Err(failed) => return Reached { mark, failed: Some(failed) },
-            }
-        }
-        Reached { mark, failed: None }
-    }
-
-    /// Hands a segment over, unless the program has it. What it has then.
-    async fn hand(
-        &self,
-        origin: &Origin,
-        shard: ShardId,
-        parcel: &Parcel,
-        mark: Option<u32>,
-    ) -> Result<Option<u32>, Failure> {
-        let wanted = Some(parcel.key.segment);
-        let Some(made) = parcel.made().filter(|_| mark < wanted) else {
-            // It never comes, or is there.
-            return Ok(mark.max(wanted));
-        };
-        let present = self.present()?;
-        let place = (origin.clone(), shard);
-        if self.known().get(&place) != Some(&present.number) {
-            let has = self.mark(&present, origin, shard).await?;
-            if has >= wanted {
-                return Ok(mark.max(has));
-            }
-        }
-        // Until it answers, nobody knows its mark.
-        self.known().remove(&place);
-        let asked = Asked::Take {
-            origin: origin.clone(),
-            key: parcel.key,
-            samples: made.samples,
-            body: made.v2.clone(),
-        };
-        let answer = self.ask(&present, asked).await?;
-        match answer {
-            Answer::Has(_) => return Err(Failure::later("the program answers another question")),
-            Answer::Taken | Answer::Refused { .. } => self.known().insert(place, present.number),
-        };
-        match answer {
-            Answer::Refused { is_permanent: true, words } => Err(Failure::never(words)),
-            Answer::Refused { is_permanent: false, words } => Err(Failure::later(words)),
-            Answer::Taken | Answer::Has(_) => Ok(wanted),
-        }
-    }
-
     async fn mark(
         &self,
         present: &Present,
@@ -274,12 +217,51 @@ impl CallbackSink {
     }
 }
 
+impl OneByOne for CallbackSink {
+    /// Hands a segment over, unless the program has it. What it has then.
+    async fn give(
+        &self,
+        origin: &Origin,
+        parcel: &Parcel,
+        made: &Made,
+    ) -> Result<Option<u32>, Failure> {
+        let SegmentKey { shard, segment } = parcel.key;
+        let wanted = Some(segment);
+        let present = self.present()?;
+        let place = (origin.clone(), shard);
+        if self.known().get(&place) != Some(&present.number) {
+            let has = self.mark(&present, origin, shard).await?;
+            if has >= wanted {
+                return Ok(has);
+            }
+        }
+        // Until it answers, nobody knows its mark.
+        self.known().remove(&place);
+        let asked = Asked::Take {
+            origin: origin.clone(),
+            key: parcel.key,
+            samples: made.samples,
+            body: made.v2.clone(),
+        };
+        let answer = self.ask(&present, asked).await?;
+        match answer {
+            Answer::Has(_) => return Err(Failure::later("the program answers another question")),
+            Answer::Taken | Answer::Refused { .. } => self.known().insert(place, present.number),
+        };
+        match answer {
+            Answer::Refused { is_permanent: true, words } => Err(Failure::never(words)),
+            Answer::Refused { is_permanent: false, words } => Err(Failure::later(words)),
+            Answer::Taken | Answer::Has(_) => Ok(wanted),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::{Answer, Asked, CallbackSink, Post};
     use crate::relay::delivery::{Content, Parcel};
     use crate::relay::machine::Made;
-    use crate::relay::sinks::{Failure, Reached};
+    use crate::relay::sinks::{Failure, OneByOne as _, Reached};
     use crate::settings;
     use handoff_relay::session::Reason;
     use handoff_relay::{BlockId, Name, Origin, SegmentKey, Shards};
@@ -329,7 +311,7 @@ mod tests {
     async fn a_program_is_asked_what_it_has_and_handed_the_rest_in_order() {
         let sink = sink();
         let at_work = tokio::spawn(program(sink.programs().come(), Some(1), 2));
-        let reached = sink.deliver(&origin(), 0, &parcels(0..4), None).await;
+        let reached = sink.deliver(&origin(), &parcels(0..4), None).await;
         assert_eq!(reached, Reached { mark: Some(3), failed: None });
         drop(sink.programs().come());
         assert_eq!(at_work.await.unwrap(), ["mark", "2", "3"]);
@@ -339,13 +321,13 @@ mod tests {
     async fn whoever_comes_after_one_that_left_in_the_middle_is_asked_first() {
         let sink = sink();
         let at_work = tokio::spawn(program(sink.programs().come(), None, 1));
-        let reached = sink.deliver(&origin(), 0, &parcels(0..3), None).await;
+        let reached = sink.deliver(&origin(), &parcels(0..3), None).await;
         assert_eq!(reached.mark, Some(0));
         assert_eq!(reached.failed.map(|failed| failed.reason), Some(Reason::RetryAfter));
         assert_eq!(at_work.await.unwrap(), ["mark", "0", "1"]);
         // It had the second after all.
         let next = tokio::spawn(program(sink.programs().come(), Some(1), 9));
-        let reached = sink.deliver(&origin(), 0, &parcels(1..3), reached.mark).await;
+        let reached = sink.deliver(&origin(), &parcels(1..3), reached.mark).await;
         assert_eq!(reached, Reached { mark: Some(2), failed: None });
         drop(sink.programs().come());
         assert_eq!(next.await.unwrap(), ["mark", "2"]);
@@ -364,9 +346,9 @@ mod tests {
             assert!(then.answer.send(Answer::Has(Some(0))).is_ok());
             post
         });
-        let reached = sink.deliver(&origin(), 0, &parcels(0..1), None).await;
+        let reached = sink.deliver(&origin(), &parcels(0..1), None).await;
         assert!(reached.failed.unwrap().words.contains("relay.callback_secs_max"));
-        let reached = sink.deliver(&origin(), 0, &parcels(0..1), None).await;
+        let reached = sink.deliver(&origin(), &parcels(0..1), None).await;
         assert_eq!(reached, Reached { mark: Some(0), failed: None });
         drop(silent.await.unwrap());
     }
@@ -388,7 +370,7 @@ mod tests {
                 drop(ask.answer.send(answer));
             }
         });
-        let reached = sink.deliver(&origin(), 0, &parcels(0..3), None).await;
+        let reached = sink.deliver(&origin(), &parcels(0..3), None).await;
         assert_eq!(reached, Reached { mark: Some(0), failed: Some(Failure::never("no")) });
         drop(sink.programs().come());
         picky.await.unwrap();

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use handoff_relay::session::Reason;
-use handoff_relay::{Origin, ShardId, Shards};
+use handoff_relay::{Origin, SegmentKey, ShardId, Shards};
 use handoff_streams::TopicName;
 use http::{Request, StatusCode, Uri, header};
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -36,8 +36,9 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use super::topic::TopicSink;
-use super::{Failure, Reached};
+use super::{Failure, OneByOne};
 use crate::relay::delivery::Parcel;
+use crate::relay::machine::Made;
 use crate::rooms::streams::StreamsRoom;
 use crate::settings;
 
@@ -159,53 +160,6 @@ impl WriteSink {
         self.doubts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes what is above the mark, one after the other.
-    pub(super) async fn deliver(
-        &self,
-        origin: &Origin,
-        shard: ShardId,
-        parcels: &[Parcel],
-        mut mark: Option<u32>,
-    ) -> Reached {
-        for parcel in parcels {
-            let segment = parcel.key.segment;
-            let Some(made) = parcel.made().filter(|_| mark < Some(segment)) else {
-                mark = mark.max(Some(segment));
-                continue;
-            };
-            let said = self.write(made.v1.clone()).await;
-            let failed = match said {
-                Said::Taken => None,
-                Said::Objects(words)
-                    if is_there(&words) && self.is_doubted(origin, shard, segment) =>
-                {
-                    None
-                }
-                Said::Objects(words) => {
-                    // Whatever was in doubt is not there.
-                    self.doubt(origin, shard, None);
-                    Some(Failure::never(words))
-                }
-                Said::TooLarge(words) => Some(Failure { reason: Reason::TooLarge, words }),
-                Said::Later(words) => Some(Failure::later(words)),
-                Said::Nothing(words) => {
-                    self.doubt(origin, shard, Some(segment));
-                    Some(Failure::later(words))
-                }
-            };
-            if let Some(failed) = failed {
-                return Reached { mark, failed: Some(failed) };
-            }
-            if let Err(failed) = self.written.note(origin, parcel).await {
-                self.doubt(origin, shard, Some(segment));
-                return Reached { mark, failed: Some(failed) };
-            }
-            self.doubt(origin, shard, None);
-            mark = Some(segment);
-        }
-        Reached { mark, failed: None }
-    }
-
     fn doubt(&self, origin: &Origin, shard: ShardId, segment: Option<u32>) {
         let place = (origin.clone(), shard);
         match segment {
@@ -284,6 +238,40 @@ impl WriteSink {
         let Some(config) = &self.tls else { return shake(stream).await };
         let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
         shake(TlsConnector::from(Arc::clone(config)).connect(name, stream).await?).await
+    }
+}
+
+impl OneByOne for WriteSink {
+    /// Writes a segment, and that it was written. What the database has then.
+    async fn give(
+        &self,
+        origin: &Origin,
+        parcel: &Parcel,
+        made: &Made,
+    ) -> Result<Option<u32>, Failure> {
+        let SegmentKey { shard, segment } = parcel.key;
+        match self.write(made.v1.clone()).await {
+            Said::Taken => {}
+            Said::Objects(words) if is_there(&words) && self.is_doubted(origin, shard, segment) => {
+            }
+            Said::Objects(words) => {
+                // Whatever was in doubt is not there.
+                self.doubt(origin, shard, None);
+                return Err(Failure::never(words));
+            }
+            Said::TooLarge(words) => return Err(Failure { reason: Reason::TooLarge, words }),
+            Said::Later(words) => return Err(Failure::later(words)),
+            Said::Nothing(words) => {
+                self.doubt(origin, shard, Some(segment));
+                return Err(Failure::later(words));
+            }
+        }
+        if let Err(failed) = self.written.note(origin, parcel).await {
+            self.doubt(origin, shard, Some(segment));
+            return Err(failed);
+        }
+        self.doubt(origin, shard, None);
+        Ok(Some(segment))
     }
 }
 
