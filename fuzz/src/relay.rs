@@ -1,6 +1,5 @@
 //! Segments, key frames, refill files, sessions and remote write bodies.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use handoff_log::disk::Memory;
@@ -76,7 +75,6 @@ pub fn key_frame(data: &[u8]) {
 pub fn refill(data: &[u8]) {
     let Some((&mode, mut rest)) = data.split_first() else { return };
     let mut file = Vec::new();
-    let mut written: BTreeMap<(u16, u32), Vec<Vec<u8>>> = BTreeMap::new();
     if mode % 2 == 0 {
         file.extend_from_slice(b"HNDRFL\x01\x01");
     }
@@ -90,11 +88,6 @@ pub fn refill(data: &[u8]) {
         if mode % 2 == 0 {
             file.extend_from_slice(&crc32c::crc32c(&file[from..]).to_le_bytes());
         }
-        let key = (
-            u16::from_le_bytes([head[1], head[2]]),
-            u32::from_le_bytes([head[3], head[4], head[5], head[6]]),
-        );
-        written.entry(key).or_default().push(body.get(4..).unwrap_or_default().to_vec());
     }
     file.extend_from_slice(rest);
     let disk = Memory::new();
@@ -102,7 +95,7 @@ pub fn refill(data: &[u8]) {
     let spool = Spool::open(Arc::new(disk.clone()), "spool", "quarantine", limits);
     let spool = spool.expect("memory does not fail");
     let name = "1700000000000-00000000-0000-0000-0000-000000000000.refill";
-    disk.overwrite(&spool.path(name), file).expect("memory does not fail");
+    disk.overwrite(&spool.path(name), file.clone()).expect("memory does not fail");
     let Ok(Opened::Refill(refill, _)) = Refill::open(spool, RefillLimits::default(), name) else {
         return;
     };
@@ -111,13 +104,25 @@ pub fn refill(data: &[u8]) {
         for entry in ledger.entries(shard) {
             let key = SegmentKey { shard, segment: entry.segment };
             let bytes = refill.read(key, *entry).expect("it was there a moment ago");
-            let known = written.get(&(shard, entry.segment));
-            assert!(known.is_some_and(|known| known.iter().any(|one| **one == bytes)));
+            assert_eq!(written(&file, mode % 2 == 0, key, entry.at), Some(&*bytes));
             if entry.stored == Stored::Segment {
                 assert!(ledger.restore(key).is_some(), "something leads to it");
             }
         }
     }
+}
+
+/// What a frame of this key holds that begins at this place of a file, if one does. It may lie inside
+/// another one that is damaged: then it is what is left of it.
+fn written(file: &[u8], checked: bool, key: SegmentKey, at: u64) -> Option<&[u8]> {
+    let frame = file.get(usize::try_from(at).ok()?..)?;
+    let (head, behind) = frame.split_first_chunk::<11>()?;
+    let named = [&key.shard.to_le_bytes()[..], &key.segment.to_le_bytes()].concat();
+    let size = u32::from_le_bytes([head[7], head[8], head[9], head[10]]) as usize;
+    let body = behind.get(..size)?;
+    let crc = crc32c::crc32c_append(crc32c::crc32c(head), body).to_le_bytes();
+    let is_sound = !checked || behind.get(size..)?.starts_with(&crc);
+    (head[1..7] == named && is_sound).then(|| body.get(4..)).flatten()
 }
 
 /// Messages: type, shard, segment, size of two octets, body. Head and checksum are added.
