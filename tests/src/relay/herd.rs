@@ -22,13 +22,17 @@ use crate::served::{PATIENCE, Served};
 const SAMPLES: i64 = 50;
 const EVERY: Duration = Duration::from_millis(500);
 
+/// The seconds over which rates are taken. An agent sends a segment every two seconds, so what comes in a
+/// few goes up and down with their phases, outage or not.
+const WINDOWS: [usize; 2] = [10, 3];
+
 /// What was seen of a herd.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Figures {
-    /// Samples a second before the outage.
-    pub steady: f64,
-    /// Samples a second after it, in the three seconds that had most.
-    pub peak: f64,
+    /// Samples a second before the outage, in the ten seconds and in the three that had most.
+    pub steady: [f64; 2],
+    /// The same after it.
+    pub peak: [f64; 2],
     /// How late what is new was after it, at most, once its agent was back.
     pub lag: Duration,
     /// How long it took until no agent had a file left.
@@ -72,8 +76,10 @@ pub fn herd(place: &Path, count: usize, outage: Duration) -> io::Result<Figures>
         agents.push(agent);
     }
     let mut figures = Figures::default();
-    let watched = watch(&server, Duration::from_secs(25), |_| false)?;
-    figures.steady = most(&watched.rates, watched.rates.len().saturating_sub(10), 10);
+    let watched = watch(&server, Duration::from_secs(30), |_| false)?;
+    // Not the first seconds, when agents come one after the other.
+    let steady = watched.rates.len().saturating_sub(20);
+    figures.steady = WINDOWS.map(|seconds| most(&watched.rates, steady, seconds));
     drop(server);
     wait(outage);
     server = reception.start()?;
@@ -82,7 +88,7 @@ pub fn herd(place: &Path, count: usize, outage: Duration) -> io::Result<Figures>
     let limit = outage * 4 + Duration::from_secs(60);
     let watched = watch(&server, limit, |_| is_over(&dens))?;
     figures.drained = begun.elapsed();
-    figures.peak = most(&watched.rates, 0, 3);
+    figures.peak = WINDOWS.map(|seconds| most(&watched.rates, 0, seconds));
     figures.lag = Duration::from_millis(watched.lag_millis);
     stop.store(true, Ordering::Relaxed);
     for sender in senders {
