@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use crate::commands::Context;
 use crate::duration;
 use crate::exit::Failure;
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, counted};
 
 /// How many are asked for at once.
 const PAGE: u64 = 500;
@@ -61,7 +61,7 @@ struct Agent {
 struct Told {
     spool_bytes: u64,
     spool_bytes_max: u64,
-    files: u64,
+    files: usize,
     quarantine_bytes: u64,
     given_up: u64,
     destinations: Vec<Destination>,
@@ -169,7 +169,7 @@ fn print(terminal: &Terminal, agent: &Agent) -> Result<(), Failure> {
     if let Some(told) = &agent.told {
         let Told { spool_bytes, spool_bytes_max, files, quarantine_bytes, given_up, .. } = told;
         let (has, may) = (bytes(*spool_bytes), bytes(*spool_bytes_max));
-        line("spool", format!("{has} of {may} in {files} files"));
+        line("spool", format!("{has} of {may} in {}", counted(*files, "file")));
         line("set aside", bytes(*quarantine_bytes));
         line("given up", given_up.to_string());
         for Destination { name, connected, gone_ms, lag_ms } in &told.destinations {
@@ -196,7 +196,7 @@ fn lag(millis: Option<u64>) -> String {
 }
 
 fn bytes(bytes: u64) -> String {
-    crate::config::bytes::show(bytes)
+    crate::config::bytes::about(bytes)
 }
 
 /// A name as a part of a URL.
