@@ -82,6 +82,13 @@ impl Lair {
         self
     }
 
+    /// The same without a variable in its environment.
+    #[must_use]
+    pub fn unset(mut self, name: &str) -> Self {
+        self.environment.retain(|(known, _)| known != name);
+        self
+    }
+
     /// The same with one more argument.
     #[must_use]
     pub fn with(mut self, argument: &str) -> Self {

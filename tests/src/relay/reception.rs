@@ -58,6 +58,13 @@ impl Reception {
         self
     }
 
+    /// The same without a variable in its environment.
+    #[must_use]
+    pub fn unset(mut self, variable: &str) -> Self {
+        self.lair = self.lair.unset(variable);
+        self
+    }
+
     /// The same with one more argument.
     #[must_use]
     pub fn with(mut self, argument: &str) -> Self {

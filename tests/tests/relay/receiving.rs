@@ -103,6 +103,43 @@ fn a_receiver_whose_disk_is_full_confirms_nothing_and_loses_nothing() {
 }
 
 #[test]
+fn a_receiver_whose_disk_fills_up_under_way_sets_nothing_aside_and_goes_on_when_there_is_space() {
+    let mut scene = Scene::empty();
+    let config = scene.place.path().join("handoff.toml");
+    let write = |least: u64| {
+        fs::write(&config, format!("[server]\ndisk_free_min = {least}\n")).unwrap();
+    };
+    // On a full disk nothing says in the audit that the file was read.
+    let reload = |scene: &Scene, least: u64| {
+        write(least);
+        scene.hang_up();
+        until(|| scene.metric("handoff_disk_free_min_bytes") == Some(least as f64));
+    };
+    write(0);
+    scene.reception = scene.reception.unset("HANDOFF_SERVER__DISK_FREE_MIN");
+    scene.reception = scene.reception.with(&format!("--config={}", config.display()));
+    scene.start();
+    scene.agent = Some(scene.den.agent(&[]).unwrap());
+    let all = samples(0..300);
+    scene.send(&all[..100]);
+    scene.expect(&all[..100]);
+    reload(&scene, 1 << 50);
+    scene.send(&all[100..200]);
+    // It is offered again and again, from a file then.
+    let refused = "handoff_relay_destination_rejected_segments_total{destination=\"centre\"}";
+    until(|| scene.agent().metric(refused).unwrap() > Some(0.0));
+    scene.den.wait_until(|files| !files.is_empty());
+    let trouble = scene.ask("/v1/relay/agents/edge")["trouble"].to_string();
+    assert!(trouble.contains("disk"), "{trouble}");
+    scene.send(&all[200..]);
+    scene.expect(&all[..100]);
+    reload(&scene, 0);
+    scene.expect(&all);
+    assert_eq!(scene.agent().metric("handoff_relay_quarantine_bytes").unwrap(), Some(0.0));
+    scene.end();
+}
+
+#[test]
 fn agents_are_listed_with_what_they_say_of_themselves() {
     let scene = Scene::new();
     let all = samples(0..50);
@@ -237,22 +274,7 @@ fn limits_that_are_read_again_hold_for_agents_that_come_then_and_nobody_is_cut_o
     scene.send(&all[..100]);
     scene.expect(&all[..100]);
     write("series_max = 2\nwrite_url = \"http://127.0.0.1:9/\"\n");
-    let hang_up = |scene: &Scene| {
-        Command::new("kill")
-            .arg("-HUP")
-            .arg(scene.server().prey.id().to_string())
-            .status()
-            .unwrap();
-    };
-    let reloads = |scene: &Scene| {
-        let acts = scene.ask("/v1/audit")["acts"].clone();
-        acts.as_array().map_or(0, |acts| {
-            acts.iter().filter(|act| act.to_string().contains("configuration")).count()
-        })
-    };
-    let before = reloads(&scene);
-    hang_up(&scene);
-    until(|| reloads(&scene) > before);
+    scene.reload();
     // Whoever is connected goes on under the old rules.
     scene.send(&all[100..200]);
     scene.expect(&all[..200]);
@@ -273,9 +295,7 @@ fn limits_that_are_read_again_hold_for_agents_that_come_then_and_nobody_is_cut_o
     until(|| scene.ask("/v1/relay/agents/edge")["rejected"].as_u64() > Some(0));
     // And back again.
     write("");
-    let before = reloads(&scene);
-    hang_up(&scene);
-    until(|| reloads(&scene) > before);
+    scene.reload();
     scene.agent.take().unwrap().stop().unwrap();
     scene.agent = Some(scene.den.agent(&[]).unwrap());
     let last = samples(300..400);

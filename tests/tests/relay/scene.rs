@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::ops::Range;
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use handoff_tests::http::Http;
@@ -90,6 +91,33 @@ impl Scene {
     pub(crate) fn ask(&self, path: &str) -> Value {
         let mut http = Http::connect(self.server().http, PATIENCE).unwrap();
         http.ask("GET", path, None).unwrap().json().unwrap()
+    }
+
+    /// A figure of the server.
+    pub(crate) fn metric(&self, name: &str) -> Option<f64> {
+        let mut http = Http::connect(self.server().http, PATIENCE).unwrap();
+        let text = http.ask("GET", "/metrics", None).unwrap().body;
+        let text = String::from_utf8(text.to_vec()).unwrap();
+        text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
+    }
+
+    /// Tells the server to read its file again.
+    pub(crate) fn hang_up(&self) {
+        let id = self.server().prey.id().to_string();
+        Command::new("kill").args(["-HUP", &id]).status().unwrap();
+    }
+
+    /// The same, and waits until it has.
+    pub(crate) fn reload(&self) {
+        let reloads = || {
+            let acts = self.ask("/v1/audit")["acts"].clone();
+            acts.as_array().map_or(0, |acts| {
+                acts.iter().filter(|act| act.to_string().contains("configuration")).count()
+            })
+        };
+        let before = reloads();
+        self.hang_up();
+        until(|| reloads() > before);
     }
 
     /// Waits until the agent has no file left, and tells both to stop.
