@@ -90,7 +90,7 @@ mod tests {
     fn what_is_as_large_as_it_says_is_unpacked() {
         let mut bench = Workbench::new().unwrap();
         for len in [0, 1, CLAIM_BYTES, CLAIM_BYTES + 1, 40 * BLOCK_BYTES_MAX + 7] {
-            let inside: Vec<u8> = (0..len).map(|at| (at / 1_000) as u8).collect();
+            let inside: Vec<u8> = (0..len).map(|at| (at / 1_000).to_le_bytes()[0]).collect();
             assert_eq!(bench.unpack(&packed(&inside), len), Ok(&inside[..]), "{len}");
         }
     }

@@ -297,7 +297,7 @@ fn a_receiver_that_lost_what_it_confirmed_is_noticed_once_and_what_was_skipped_i
         Message::HelloAck(HelloAck { frame_bytes_max: 1 << 20, credit: 1 << 20, shards })
     };
     let key = |segment| SegmentKey { shard: 0, segment };
-    let mut greeted = |sender: &mut Sender, mark| {
+    let greeted = |sender: &mut Sender, mark| {
         sender.lost();
         sender.connected(now);
         sender.received(ack(mark), now, |_| Some(5))

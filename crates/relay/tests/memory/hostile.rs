@@ -136,10 +136,10 @@ fn bodies_that_claim_to_be_large_cost_less_than_a_mebibyte() {
     let number = |mut number: u64| {
         let mut out = Vec::new();
         while number >= 0x80 {
-            out.push((number & 0x7f) as u8 | 0x80);
+            out.push(number.to_le_bytes()[0] | 0x80);
             number >>= 7;
         }
-        out.push(number as u8);
+        out.push(number.to_le_bytes()[0]);
         out
     };
     let claims = |len: u64, rest: &[u8]| [&number(len)[..], rest].concat();
