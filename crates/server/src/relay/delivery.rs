@@ -69,6 +69,16 @@ impl Lane {
         let fit = self.waiting.iter().take_while(|parcel| !parcel.is_unfit()).count();
         Some(self.waiting.drain(..fit.clamp(1, PARCELS_MAX)).collect())
     }
+
+    /// What was on its way has ended, and each sink has this. If one of it was not taken, those behind
+    /// it are dropped: they come again, behind it.
+    pub(super) fn settle(&mut self, marks: Vec<Option<u32>>, has_failed: bool) {
+        self.is_busy = false;
+        self.marks = marks;
+        if has_failed {
+            self.waiting.clear();
+        }
+    }
 }
 
 /// What became of a delivery.
@@ -122,4 +132,38 @@ pub(super) async fn deliver(
     });
     let marks = reached.into_iter().map(|one| one.mark).collect();
     Delivered { shard, marks, upto, stored, failed }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Content, Lane, Parcel};
+    use handoff_relay::SegmentKey;
+
+    fn lane(segments: std::ops::Range<u32>) -> Lane {
+        let parcel =
+            |segment| Parcel { key: SegmentKey { shard: 0, segment }, content: Content::Skipped };
+        Lane { waiting: segments.map(parcel).collect(), ..Lane::default() }
+    }
+
+    #[test]
+    fn what_waits_goes_when_what_was_on_its_way_has_ended() {
+        let mut lane = lane(0..1);
+        assert_eq!(lane.next().unwrap().len(), 1);
+        lane.waiting.extend(self::lane(1..3).waiting);
+        assert!(lane.next().is_none(), "one after the other");
+        lane.settle(vec![Some(0)], false);
+        assert_eq!((lane.next().unwrap().len(), lane.marks), (2, vec![Some(0)]));
+    }
+
+    #[test]
+    fn what_waits_behind_a_segment_that_was_not_taken_never_goes_before_it() {
+        let mut lane = lane(0..1);
+        drop(lane.next());
+        lane.waiting.extend(self::lane(1..3).waiting);
+        lane.settle(vec![None], true);
+        assert!(lane.next().is_none(), "a sink that took it would say that it has the one before");
+        lane.waiting.extend(self::lane(0..3).waiting);
+        let first = lane.next().unwrap().first().map(|parcel| parcel.key.segment);
+        assert_eq!(first, Some(0));
+    }
 }

@@ -481,12 +481,7 @@ impl Session {
     async fn settle(&mut self, done: Result<Delivered, JoinError>) -> Result<(), End> {
         let Delivered { shard, marks, upto, stored, failed } = done.map_err(io::Error::other)?;
         if let Some(lane) = self.lanes.get_mut(usize::from(shard)) {
-            lane.is_busy = false;
-            lane.marks = marks;
-            if failed.is_some() {
-                // They come again.
-                lane.waiting.clear();
-            }
+            lane.settle(marks, failed.is_some());
         }
         if let Some(key) = upto {
             let now = self.door.clock.wall();
