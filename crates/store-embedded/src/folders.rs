@@ -65,8 +65,9 @@ const ASKED_AT_ONCE: usize = 512;
 const PAUSE_MIN: Span = Span::from_secs(1);
 const PAUSE_MAX: Span = Span::from_secs(300);
 
-/// The longest pause before bodies are written again: the journal fills meanwhile.
-const WRITING_PAUSE_MAX: Span = Span::from_secs(10);
+/// The longest pause before bodies are written or synced again: the journal fills meanwhile, and a folder that takes files
+/// again is to be noticed well before the door is closed (`exchange.files_behind_secs_max`).
+const WRITING_PAUSE_MAX: Span = Span::from_secs(1);
 
 /// What is to be known from the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
