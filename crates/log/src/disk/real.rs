@@ -25,16 +25,18 @@ use super::{Disk, File, Found, FoundWhat, Open, Walk, path};
 use std::fs;
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::io::Errno;
+
 /// Files are read and written by nobody but their owner.
-const FOR_THE_OWNER: u32 = 0o600;
+const FOR_THE_OWNER: Mode = Mode::from_raw_mode(0o600);
 
 /// A link is never followed to a file that is not ours, and a pipe is not waited for.
-const OPEN_FLAGS: i32 =
-    (rustix::fs::OFlags::NOFOLLOW.bits() | rustix::fs::OFlags::NONBLOCK.bits()).cast_signed();
+const OPEN_FLAGS: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
 
 /// A directory of the operating system as a [`Disk`].
 #[derive(Debug)]
@@ -109,17 +111,21 @@ impl Real {
 
 impl Disk for Real {
     fn open(&self, path: &str, how: Open) -> io::Result<Arc<dyn File>> {
-        let file = fs::OpenOptions::new()
-            .read(true)
-            .write(how != Open::Read)
-            .create_new(how == Open::Create)
-            .mode(FOR_THE_OWNER)
-            .custom_flags(OPEN_FLAGS)
-            .open(self.file_path(path)?)
-            .map_err(|error| match error.raw_os_error() {
-                Some(number) if number == rustix::io::Errno::LOOP.raw_os_error() => no_file(),
-                _ => error,
-            })?;
+        path::check_file(path)?;
+        let flags = match how {
+            Open::Read => OFlags::RDONLY,
+            Open::Write => OFlags::RDWR,
+            Open::Create => OFlags::RDWR | OFlags::CREATE | OFlags::EXCL,
+        };
+        // From the root on: what is above it need not be looked up for every file.
+        let opened = rustix::io::retry_on_intr(|| {
+            rustix::fs::openat(&self.root_dir, path, flags | OPEN_FLAGS, FOR_THE_OWNER)
+        });
+        let file = match opened {
+            Ok(file) => fs::File::from(file),
+            Err(Errno::LOOP) => return Err(no_file()),
+            Err(error) => return Err(error.into()),
+        };
         // What was made just now is a file.
         if how == Open::Create {
             return Ok(Arc::new(RealFile(file)));
@@ -180,12 +186,13 @@ impl Disk for Real {
     }
 
     fn rename_new(&self, from: &str, to: &str) -> io::Result<()> {
-        let from = self.file_path(from)?;
-        let to = self.file_path(to)?;
-        if fs::symlink_metadata(&from)?.is_dir() {
+        path::check_file(from)?;
+        path::check_file(to)?;
+        let what = rustix::fs::statat(&self.root_dir, from, AtFlags::SYMLINK_NOFOLLOW)?;
+        if FileType::from_raw_mode(what.st_mode).is_dir() {
             return Err(io::ErrorKind::IsADirectory.into());
         }
-        platform::rename_new(&from, &to)
+        platform::rename_new(&self.root_dir, from, to)
     }
 
     fn remove(&self, path: &str) -> io::Result<()> {
@@ -255,9 +262,9 @@ fn create_durably(dir: &Path) -> io::Result<()> {
 }
 
 /// Moves a file to a name that nothing has, where the system cannot: a link fails if the name is taken.
-fn rename_by_link(from: &Path, to: &Path) -> io::Result<()> {
-    fs::hard_link(from, to)?;
-    fs::remove_file(from)
+fn rename_by_link(root: &fs::File, from: &str, to: &str) -> io::Result<()> {
+    rustix::fs::linkat(root, from, root, to, AtFlags::empty())?;
+    Ok(rustix::fs::unlinkat(root, from, AtFlags::empty())?)
 }
 
 fn open_dir(dir: &Path) -> io::Result<fs::File> {
@@ -301,14 +308,15 @@ mod tests {
     #[test]
     fn a_rename_by_link_takes_no_name_that_is_taken() {
         let dir = tempfile::tempdir().unwrap();
+        let root = std::fs::File::open(dir.path()).unwrap();
         let (a, b) = (dir.path().join("a"), dir.path().join("b"));
         std::fs::write(&a, b"a").unwrap();
         std::fs::write(&b, b"b").unwrap();
-        let refused = super::rename_by_link(&a, &b).unwrap_err();
+        let refused = super::rename_by_link(&root, "a", "b").unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::AlreadyExists);
         assert_eq!(std::fs::read(&b).unwrap(), b"b");
         std::fs::remove_file(&b).unwrap();
-        super::rename_by_link(&a, &b).unwrap();
+        super::rename_by_link(&root, "a", "b").unwrap();
         assert_eq!((std::fs::read(&b).unwrap().as_slice(), a.exists()), (&b"a"[..], false));
     }
 

@@ -15,11 +15,13 @@ pub(super) fn sync_tree(_root: &Path, root_dir: &File) -> io::Result<()> {
 }
 
 /// Moves a file to a name that nothing has.
-pub(super) fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
-    let (here, flags) = (rustix::fs::CWD, rustix::fs::RenameFlags::NOREPLACE);
-    match rustix::fs::renameat_with(here, from, here, to, flags) {
+pub(super) fn rename_new(root: &File, from: &str, to: &str) -> io::Result<()> {
+    let flags = rustix::fs::RenameFlags::NOREPLACE;
+    match rustix::fs::renameat_with(root, from, root, to, flags) {
         // Some filesystems know no such rename.
-        Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => super::rename_by_link(from, to),
+        Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {
+            super::rename_by_link(root, from, to)
+        }
         other => Ok(other?),
     }
 }
