@@ -9,8 +9,8 @@
 
 mod client;
 
-use std::collections::BTreeSet;
-use std::io;
+use std::collections::HashSet;
+use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use handoff_log::disk::Disk as _;
 use handoff_probe::{Load, durable_files, now, plain_files};
+use serde::Deserialize;
 use serde_json::Value;
 
 use self::client::{Client, text};
@@ -261,34 +262,31 @@ impl Run<'_> {
     fn processes(&self, address: SocketAddr) -> Result<Load, Failed> {
         let mut erp = Client::open(address)?;
         let mut latencies = Vec::new();
-        let mut seen = BTreeSet::new();
+        let mut seen = HashSet::new();
         let begun = now();
         while begun.elapsed() < self.plan.time {
             let started = now();
-            let answer = erp.ask_json(
+            let answer = erp.ask(
                 "POST",
                 "/v1/exchange/databases/db/processes",
                 r#"{"version":1,"maxFiles":100}"#,
             )?;
-            if text(&answer, "status")? != "OK" {
+            let Begun { status, process, messages } =
+                serde_json::from_slice(answer).map_err(io::Error::other)?;
+            if status != "OK" {
                 break;
             }
-            let process = text(&answer, "processId")?;
-            let messages = answer.get("messages").and_then(Value::as_array);
-            let ids = messages
-                .into_iter()
-                .flatten()
-                .map(|message| Ok((text(message, "id")?, text(message, "from")?)));
-            let ids = ids.collect::<io::Result<Vec<_>>>()?;
-            for (id, _) in &ids {
-                if !seen.insert(id.clone()) {
+            for Served { id, .. } in &messages {
+                if !seen.insert((*id).to_owned()) {
                     return Err(Failed::Broke(io::Error::other(format!("{id} was served twice"))));
                 }
             }
+            let many = messages.len();
             let base = format!("/v1/exchange/databases/db/processes/{process}");
-            erp.ask("PUT", &format!("{base}/prepare"), &prepare(&ids))?;
+            let prepare = prepare(&messages);
+            erp.ask("PUT", &format!("{base}/prepare"), &prepare)?;
             erp.ask("POST", &format!("{base}/commit"), r#"{"version":1}"#)?;
-            if ids.len() == PROCESS_FILES {
+            if many == PROCESS_FILES {
                 latencies.push(started.elapsed());
             }
         }
@@ -387,11 +385,29 @@ fn start(program: &Path, data: &Path) -> io::Result<Server> {
     Server::start_with(program, data, &[("HANDOFF_EXCHANGE__MAX_FILES", "100")])
 }
 
+/// As much of the answer to `API_1` as is looked at.
+#[derive(Deserialize)]
+struct Begun<'a> {
+    status: &'a str,
+    #[serde(default, rename = "processId")]
+    process: &'a str,
+    #[serde(default, borrow)]
+    messages: Vec<Served<'a>>,
+}
+
+/// A message of it.
+#[derive(Deserialize)]
+struct Served<'a> {
+    id: &'a str,
+    from: &'a str,
+}
+
 /// Verdicts and a reply for each message.
-fn prepare(ids: &[(String, String)]) -> String {
-    let verdicts =
-        ids.iter().map(|(id, _)| format!(r#"{{"messageId":"{id}","status":"PROCESSED"}}"#));
-    let replies = ids.iter().map(|(id, from)| {
+fn prepare(messages: &[Served<'_>]) -> String {
+    let verdicts = messages
+        .iter()
+        .map(|Served { id, .. }| format!(r#"{{"messageId":"{id}","status":"PROCESSED"}}"#));
+    let replies = messages.iter().map(|Served { id, from }| {
         format!(
             r#"{{"id":"r-{id}","to":"{from}","createdAt":"2026-01-01T00:00:00Z","replyTo":"{id}","type":"DOCS","payload":{{"accepted":true}}}}"#
         )
@@ -410,6 +426,8 @@ struct Posts {
     tokens: Vec<String>,
     batch: usize,
     payload: String,
+    /// The body of a request.
+    body: Vec<u8>,
     next: usize,
     answers: Requests,
 }
@@ -418,36 +436,45 @@ impl Posts {
     fn of(tokens: &[String], batch: usize, payload_bytes: usize) -> Self {
         let payload = format!("{{\"text\":\"{}\"}}", "x".repeat(payload_bytes.saturating_sub(11)));
         let answers = Requests::of(Vec::new());
-        Self { tokens: tokens.to_vec(), batch, payload, next: 0, answers }
+        Self { tokens: tokens.to_vec(), batch, payload, body: Vec::new(), next: 0, answers }
     }
 
-    fn message(&self, number: usize) -> String {
-        format!(
-            r#"{{"version":1,"id":"m-{number}","createdAt":"2026-01-01T00:00:00Z","type":"DOCS","payload":{}}}"#,
-            self.payload
-        )
+    fn put_message(&mut self, number: usize) {
+        // A vector takes whatever is written to it.
+        drop(write!(
+            self.body,
+            r#"{{"version":1,"id":"m-{number}","createdAt":"2026-01-01T00:00:00Z","type":"DOCS","payload":"#,
+        ));
+        self.body.extend_from_slice(self.payload.as_bytes());
+        self.body.push(b'}');
     }
 }
 
 impl Wire for Posts {
     fn request(&mut self, out: &mut Vec<u8>) {
-        let body = match self.batch {
-            1 => self.message(self.next),
+        self.body.clear();
+        match self.batch {
+            1 => self.put_message(self.next),
             batch => {
-                let messages: Vec<_> =
-                    (0..batch).map(|at| self.message(self.next * batch + at)).collect();
-                format!(r#"{{"version":1,"messages":[{}]}}"#, messages.join(","))
+                self.body.extend_from_slice(br#"{"version":1,"messages":["#);
+                for at in 0..batch {
+                    if at > 0 {
+                        self.body.push(b',');
+                    }
+                    self.put_message(self.next * batch + at);
+                }
+                self.body.extend_from_slice(b"]}");
             }
-        };
+        }
         let token = self.tokens.get(self.next % self.tokens.len().max(1));
         let token = token.map_or("", String::as_str);
         self.next += 1;
-        let length = body.len();
-        let head = format!(
+        let length = self.body.len();
+        drop(write!(
+            out,
             "POST /v1/exchange/messages HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n"
-        );
-        out.extend_from_slice(head.as_bytes());
-        out.extend_from_slice(body.as_bytes());
+        ));
+        out.extend_from_slice(&self.body);
     }
 
     fn answer(&mut self, heard: &[u8]) -> io::Result<Option<usize>> {

@@ -112,6 +112,7 @@ pub(crate) fn drive(address: SocketAddr, offer: Offer, wire: &mut impl Wire) -> 
             let flags = event.flags;
             if flags.contains(epoll::EventFlags::IN) {
                 connection.hear(&mut piece)?;
+                let heard_at = now();
                 let mut at = 0;
                 loop {
                     at += wire.aside(connection.heard.get(at..).unwrap_or_default());
@@ -121,9 +122,9 @@ pub(crate) fn drive(address: SocketAddr, offer: Offer, wire: &mut impl Wire) -> 
                     let Some(since) = connection.asked.pop_front() else {
                         return Err(io::Error::other("an answer nobody asked for"));
                     };
-                    latencies.push(since.elapsed());
+                    latencies.push(heard_at - since);
                     owed -= 1;
-                    if begun.elapsed() < offer.time && asked < offer.requests_max {
+                    if heard_at - begun < offer.time && asked < offer.requests_max {
                         wire.request(&mut connection.to_say);
                         connection.asked.push_back(now());
                         (asked, owed) = (asked + 1, owed + 1);
