@@ -39,6 +39,8 @@ local own = {
   HEAR = function(_, node) hear(node) end,
   SILENT = function(_, node)
     if redis.call('EXISTS', node_key(node, 'info')) == 0 then return end
+    -- Whoever is chosen next is not it.
+    about(node).is_alive = false
     if layout_of(node) == 'seed' then
       redis.call('HSET', node_key(node, 'info'), 'x_silent', '1')
     else
@@ -55,4 +57,5 @@ for _, words in ipairs(steps) do
     redis.call(unpack(words, 2))
   end
 end
+write_figures()
 return redis.status_reply('DONE')

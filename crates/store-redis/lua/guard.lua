@@ -17,7 +17,7 @@ redis.call('SET', 'origami:tick:lock', 1)
 local due = redis.call('ZRANGEBYSCORE', DUE, '-inf', string.format('%d', t), 'LIMIT', 0, most)
 -- New ones lie at the end; what we put back lies at the beginning.
 local brought = {}
-for _, id in ipairs(redis.call('LRANGE', pool('pending'), -most, -1)) do
+for _, id in ipairs(redis.call('LRANGE', POOL_PENDING, -most, -1)) do
   if redis.call('HEXISTS', call_key(id), 'x_fence') == 0 then brought[#brought + 1] = id end
 end
 local waiting = redis.call('SRANDMEMBER', WAITING, 64)

@@ -5,17 +5,17 @@
 --       then channel and how many calls of it at once, for each channel it serves
 local node = ARGV[2]
 local info = node_key(node, 'info')
-local created = redis.call('HGET', info, 'created_at') or text(t)
+local created = redis.call('HGET', info, 'created_at') or NOW
 redis.call('HSET', info, 'node_id', node, 'node_name', ARGV[3], 'app_name', ARGV[4], 'app_version', ARGV[5],
   'runtime_pid', ARGV[6], 'hostname', ARGV[7], 'platform', ARGV[8], 'client', ARGV[9], 'client_version', ARGV[10],
-  'last_ping_at', text(t), 'created_at', created)
+  'last_ping_at', NOW, 'created_at', created, 'x_heard', NOW)
 for _, way in ipairs({ 'in', 'out' }) do
   for _, kind in ipairs({ 'pending', 'executing', 'errored', 'processed' }) do
     redis.call('HSETNX', info, way .. '_' .. kind .. '_requests', 0)
   end
 end
 redis.call('HDEL', info, 'x_stopping', 'x_silent')
-redis.call('SET', alive_key(node), text(t), 'PX', math.ceil(CLIENT_TIMEOUT / 1000))
+redis.call('SET', alive_key(node), NOW, 'PX', math.ceil(CLIENT_TIMEOUT / 1000))
 
 local served = {}
 for at = 11, #ARGV, 2 do served[ARGV[at]] = ARGV[at + 1] end
@@ -57,5 +57,6 @@ end
 keep_client(node)
 publish('a', node, '1')
 for channel in pairs(served) do drain(channel, 100) end
+write_figures()
 redis.call('SET', 'origami:tick:lock', 1)
 return redis.status_reply('OK')

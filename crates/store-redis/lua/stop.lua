@@ -9,8 +9,8 @@ end
 -- That its connection is gone is said once, however often somebody notices.
 local info = node_key(node, 'info')
 if ARGV[3] == '0' and redis.call('HGET', info, 'x_stopping') == '0' then return redis.status_reply('OK') end
-redis.call('HSET', info, 'x_stopping', ARGV[3])
-redis.call('SET', alive_key(node), text(t), 'PX', math.ceil(CLIENT_TIMEOUT / 1000))
+redis.call('HSET', info, 'x_stopping', ARGV[3], 'x_heard', NOW)
+redis.call('SET', alive_key(node), NOW, 'PX', math.ceil(CLIENT_TIMEOUT / 1000))
 for _, channel in ipairs(redis.call('SMEMBERS', node_key(node, 'channels'))) do
   redis.call('SREM', listeners_key(channel), node)
 end
@@ -24,6 +24,7 @@ for _, id in ipairs(redis.call('SRANDMEMBER', node_key(node, 'in:pending_pool'),
     redis.call('SREM', node_key(node, 'in:pending_pool'), id)
   end
 end
+write_figures()
 keep_client(node)
 if ARGV[3] == '1' then publish('h', node, '1') end
 return redis.status_reply('OK')

@@ -28,7 +28,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
 use crate::address::Address;
-use crate::link::{Link, refuse_cluster};
+use crate::link::Link;
 use crate::options::Options;
 use crate::session::{Asking, Order, Parts, Session, Settle};
 use crate::tally::Tally;
@@ -238,8 +238,7 @@ impl Client {
         let room = options.room(&address)?;
         let id = ClientId::of_chance(room.dice.roll().0);
         let channels = || services.iter().map(|service| service.serves.channel.clone());
-        let link = Link::open(&address, &options, id, channels()).await?;
-        refuse_cluster(&address, &link.publisher).await?;
+        let link = Link::open(&room, &options, id, channels()).await?;
         tracing::info!(place = %address, client = %id, "calls on Redis; this is for a single node");
         let (orders, taken) = mpsc::channel(ORDERS_MAX);
         let (counted, connections) = watch::channel(Connections::default());

@@ -84,7 +84,6 @@ impl Guardian {
         let options = options.with_tls(&address)?;
         let room = options.room(&address)?;
         let post = Post::open(&address, &options).await?;
-        refuse_cluster(&address, &post.line).await?;
         tracing::info!(place = %address, "guarding calls on Redis; this is for a single node");
         let name = format!("g{:032x}", room.dice.roll().0);
         let (says, guards) = watch::channel(false);
@@ -119,13 +118,14 @@ impl Post {
         let socket = Socket::open(address, tls, "handoff-guardian-listener", patience).await?;
         let patterns = ["origami.c*", "origami.g*"].map(str::to_owned);
         let listener = Listener::open(address, socket, "PSUBSCRIBE", &patterns, patience).await?;
-        let socket = Socket::open(address, tls, "handoff-guardian", patience).await?;
+        let mut socket = Socket::open(address, tls, "handoff-guardian", patience).await?;
+        refuse_cluster(address, &mut socket, patience).await?;
         Ok(Self { line: Line::new(address.clone(), socket), listener })
     }
 
     async fn close(self) {
+        drop(self.listener);
         self.line.close().await;
-        self.listener.close().await;
     }
 }
 

@@ -83,9 +83,9 @@ impl Inspector {
         let options = options.with_tls(&address)?;
         let room = options.room(&address)?;
         let (tls, patience) = (options.tls.as_ref(), options.connect_timeout);
-        let socket = Socket::open(&address, tls, "handoff-inspector", patience).await?;
+        let mut socket = Socket::open(&address, tls, "handoff-inspector", patience).await?;
+        refuse_cluster(&address, &mut socket, patience).await?;
         let line = Line::new(address.clone(), socket);
-        refuse_cluster(&address, &line).await?;
         Ok(Self { room, line })
     }
 

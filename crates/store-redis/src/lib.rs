@@ -42,6 +42,7 @@ mod line;
 mod link;
 mod listener;
 mod options;
+mod publisher;
 mod record;
 pub mod resp;
 mod room;
@@ -54,6 +55,7 @@ mod steps;
 mod tally;
 mod tick;
 mod trouble;
+mod wire;
 mod words;
 
 pub use address::{Address, BadAddress};

@@ -9,10 +9,8 @@
 //! The task alone owns the socket. [`Line::close`] comes back only when the task is gone, and with it
 //! the socket and everybody who waited: a new connection is never opened beside an old one.
 
-use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
@@ -20,20 +18,16 @@ use crate::address::Address;
 use crate::resp::{Value, encode};
 use crate::socket::Socket;
 use crate::trouble::Trouble;
+use crate::wire::Wire;
 
 /// How many orders wait for the socket.
 const ORDERS_MAX: usize = 1024;
 
-/// How many orders may be under way without an answer.
-const UNDER_WAY_MAX: usize = 4096;
-
-/// How much is written at once before answers are read again.
-const WRITE_BYTES: usize = 256 << 10;
-
 /// A command and who waits for its answer.
-struct Order {
-    bytes: Vec<u8>,
-    answer: oneshot::Sender<Value>,
+#[derive(Debug)]
+pub(crate) struct Order {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) answer: oneshot::Sender<Value>,
 }
 
 /// A connection that asks and is answered. Clones use the same connection.
@@ -62,8 +56,18 @@ impl Line {
     /// Drives a connection.
     pub(crate) fn new(address: Address, socket: Socket) -> Self {
         let (orders, taken) = mpsc::channel(ORDERS_MAX);
-        let task = tokio::spawn(drive(socket, taken));
-        let shared = Shared { address, task: Mutex::new(Some(task)) };
+        let task = tokio::spawn(drive(Wire::new(socket), taken));
+        Self::with(address, orders, Some(task))
+    }
+
+    /// One that somebody else drives, and the orders that are theirs to take.
+    pub(crate) fn driven_elsewhere(address: Address) -> (Self, mpsc::Receiver<Order>) {
+        let (orders, taken) = mpsc::channel(ORDERS_MAX);
+        (Self::with(address, orders, None), taken)
+    }
+
+    fn with(address: Address, orders: mpsc::Sender<Order>, task: Option<JoinHandle<()>>) -> Self {
+        let shared = Shared { address, task: Mutex::new(task) };
         Self { orders, shared: Arc::new(shared) }
     }
 
@@ -130,47 +134,21 @@ impl Line {
 
 /// Writes what is ordered and hands out what comes back, until the socket breaks or nobody is left
 /// to order. Whoever waits then finds the other end gone.
-async fn drive(socket: Socket, mut orders: mpsc::Receiver<Order>) {
-    let Socket { stream, mut decoder, mut buffer } = socket;
-    let (mut from, mut to) = tokio::io::split(stream);
-    let mut waiting: VecDeque<oneshot::Sender<Value>> = VecDeque::new();
-    let mut out: Vec<u8> = Vec::new();
+async fn drive(mut wire: Wire<oneshot::Sender<Value>>, mut orders: mpsc::Receiver<Order>) {
     loop {
-        loop {
-            match (decoder.next(&mut buffer), waiting.is_empty()) {
-                (Ok(None), _) => break,
-                (Ok(Some(value)), false) => {
-                    // Whoever asked may not wait any more.
-                    drop(waiting.pop_front().map(|answer| answer.send(value)));
-                }
-                // An answer that nobody asked for, or bytes without meaning.
-                (Ok(Some(_)), true) | (Err(_), _) => return,
-            }
-        }
-        buffer.reserve(16 << 10);
-        // Reading takes bytes into the buffer or none at all, and an order is taken or not: either
-        // may be dropped while it waits.
+        // An order is taken or not, and an answer is given or not: either may be dropped while it waits. What
+        // is ordered at once is written at once.
         tokio::select! {
-            read = from.read_buf(&mut buffer) => match read {
-                Ok(0) | Err(_) => return,
-                Ok(_) => {}
+            biased;
+            order = orders.recv(), if wire.has_room() => match order {
+                Some(Order { bytes, answer }) => wire.say_bytes(&bytes, answer),
+                None => return,
             },
-            order = orders.recv(), if waiting.len() < UNDER_WAY_MAX => {
-                let mut next = order;
-                if next.is_none() {
-                    return;
-                }
-                while let Some(Order { bytes, answer }) = next {
-                    out.extend_from_slice(&bytes);
-                    waiting.push_back(answer);
-                    let full = out.len() >= WRITE_BYTES || waiting.len() >= UNDER_WAY_MAX;
-                    next = if full { None } else { orders.try_recv().ok() };
-                }
-                if to.write_all(&out).await.is_err() || to.flush().await.is_err() {
-                    return;
-                }
-                out.clear();
-            }
+            answer = wire.next() => match answer {
+                // Whoever asked may not wait any more.
+                Some((waits, value)) => drop(waits.send(value)),
+                None => return,
+            },
         }
     }
 }

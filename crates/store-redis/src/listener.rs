@@ -1,11 +1,10 @@
 //! The connection that only listens.
 
+use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::io::AsyncWriteExt;
-use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::address::Address;
@@ -13,23 +12,18 @@ use crate::resp::{Value, encode};
 use crate::socket::Socket;
 use crate::trouble::Trouble;
 
-/// How many messages wait to be heard. When there are more, nothing is read, and Redis lets go of a
-/// listener that reads nothing.
-const HEARD_MAX: usize = 4096;
-
 /// A message and the channel it came on.
 pub(crate) type Message = (String, Bytes);
 
-/// A subscription that is known to be there.
-#[derive(Debug)]
+/// A subscription that is known to be there. Nothing is read before somebody listens; Redis lets go of a
+/// listener that reads nothing for long.
 pub(crate) struct Listener {
-    heard: mpsc::Receiver<Message>,
-    task: JoinHandle<()>,
+    socket: Socket,
 }
 
-impl Drop for Listener {
-    fn drop(&mut self) {
-        self.task.abort();
+impl fmt::Debug for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Listener")
     }
 }
 
@@ -66,17 +60,7 @@ impl Listener {
             Ok(Err(error)) => return Err(Trouble::broken(address, error)),
             Err(_) => return Err(Trouble::unreachable(address, "it does not subscribe in time")),
         }
-        let (hear, heard) = mpsc::channel(HEARD_MAX);
-        let task = tokio::spawn(async move {
-            while let Ok(value) = socket.value().await {
-                if let Some(message) = message(&value)
-                    && hear.send(message).await.is_err()
-                {
-                    return;
-                }
-            }
-        });
-        Ok(Self { heard, task })
+        Ok(Self { socket })
     }
 
     /// The next message; none when the connection is gone.
@@ -84,19 +68,21 @@ impl Listener {
     /// # Cancel safety
     /// Dropped, nothing is lost.
     pub(crate) async fn next(&mut self) -> Option<Message> {
-        self.heard.recv().await
+        loop {
+            if let Some(message) = message(&self.socket.value().await.ok()?) {
+                return Some(message);
+            }
+        }
     }
 
-    /// The next message that is there already.
+    /// The next message that was read already.
     pub(crate) fn next_now(&mut self) -> Option<Message> {
-        self.heard.try_recv().ok()
-    }
-
-    /// Ends it. Once this is ready the socket is closed.
-    pub(crate) async fn close(mut self) {
-        self.task.abort();
-        // It was cut off, which is what was asked for.
-        drop((&mut self.task).await);
+        while let Ok(Some(value)) = self.socket.value_now() {
+            if let Some(message) = message(&value) {
+                return Some(message);
+            }
+        }
+        None
     }
 }
 

@@ -60,18 +60,46 @@ impl Room {
     }
 
     async fn run(&self, line: &Line, script: Script, arguments: &[&[u8]]) -> Result<Said, Trouble> {
+        let value = self.value(line, script, arguments).await?;
+        self.said(&value)
+    }
+
+    /// Takes one step with a script that can take several.
+    async fn step(
+        &self,
+        line: &Line,
+        script: Script,
+        client: &str,
+        step: &Words,
+    ) -> Result<Said, Trouble> {
+        let mut arguments: Vec<&[u8]> = vec![client.as_bytes()];
+        arguments.extend(step.iter().map(|word| &**word));
+        let value = self.value(line, script, &arguments).await?;
+        self.said(value.array().first().unwrap_or(&value))
+    }
+
+    async fn value(
+        &self,
+        line: &Line,
+        script: Script,
+        arguments: &[&[u8]],
+    ) -> Result<Value, Trouble> {
         let rules = self.rules_text();
         let mut all: Vec<&[u8]> = vec![rules.as_bytes()];
         all.extend_from_slice(arguments);
-        match self.scripts.run(line, script, &all).await? {
+        self.scripts.run(line, script, &all).await
+    }
+
+    fn said(&self, value: &Value) -> Result<Said, Trouble> {
+        match value {
             Value::Error(error) => {
-                let (code, rest) = error.split_once(' ').unwrap_or((&error, ""));
+                let (code, rest) = error.split_once(' ').unwrap_or((error, ""));
                 match code {
                     "NOCLIENT" | "IDREUSED" | "KEYREUSED" | "FULL" | "FOLLOWS" | "FOLLOWED"
                     | "NOTYOURS" | "NOTOVER" => {
                         Ok(Said::Refused { code: code.to_owned(), rest: rest.to_owned() })
                     }
-                    _ => Err(Trouble::refused(&self.address, &error)),
+                    _ => Err(Trouble::refused(&self.address, error)),
                 }
             }
             value => Ok(Said::Word(value.text().unwrap_or_default().to_owned())),
@@ -172,43 +200,39 @@ impl Room {
         Ok(done(self.run(line, Script::Stop, &arguments).await?, client))
     }
 
-    async fn request(&self, line: &Line, new: &NewCall) -> Result<Reply, Trouble> {
+    /// A call that comes, as its script takes it; not what the machine refuses.
+    pub(crate) fn request_words(&self, new: &NewCall) -> Result<Words, Refusal> {
         let ask = Ask::Request(Box::new(new.clone()));
         if let Some(refusal) = self.refusal(&ask, new.caller) {
-            return Ok(Reply::Refused(refusal));
+            return Err(refusal);
         }
+        let text = |text: &str| text.as_bytes().to_vec();
+        let number = |number: u64| number.to_string().into_bytes();
+        Ok(vec![
+            text(&new.id.to_string()),
+            text(new.channel.as_str()),
+            new.params.to_vec(),
+            text("default"),
+            flag_word(new.caller.is_none()),
+            new.queue_timeout.map(|span| number(span.0)).unwrap_or_default(),
+            number(new.timeout.unwrap_or(self.rules.call_time_max).0),
+            number(digest(&new.channel, &new.params)),
+            text(new.key.as_ref().map_or("", |key| key.as_str())),
+            text(new.trace.as_ref().map_or("", |trace| trace.as_str())),
+            flag_word(new.only_with_consumer),
+            outcome_text(&Outcome::Failed(Failure::NoConsumer)).to_vec(),
+            number(self.rules.queue_max),
+            number(self.rules.calls_max),
+        ])
+    }
+
+    async fn request(&self, line: &Line, new: &NewCall) -> Result<Reply, Trouble> {
+        let step = match self.request_words(new) {
+            Ok(step) => step,
+            Err(refusal) => return Ok(Reply::Refused(refusal)),
+        };
         let caller = new.caller.map_or(NOBODY.to_owned(), |caller| caller.to_string());
-        let id = new.id.to_string();
-        let queue_timeout = new.queue_timeout.map(|span| span.0.to_string()).unwrap_or_default();
-        let time = new.timeout.unwrap_or(self.rules.call_time_max).0.to_string();
-        let digest = digest(&new.channel, &new.params).to_string();
-        let without = outcome_text(&Outcome::Failed(Failure::NoConsumer));
-        let queue_max = self.rules.queue_max.to_string();
-        let calls_max = self.rules.calls_max.to_string();
-        let flag = |flag: bool| -> &[u8] { if flag { b"1" } else { b"0" } };
-        let said = self
-            .run(
-                line,
-                Script::Request,
-                &[
-                    caller.as_bytes(),
-                    id.as_bytes(),
-                    new.channel.as_str().as_bytes(),
-                    &new.params,
-                    b"default",
-                    flag(new.caller.is_none()),
-                    queue_timeout.as_bytes(),
-                    time.as_bytes(),
-                    digest.as_bytes(),
-                    new.key.as_ref().map_or("", |key| key.as_str()).as_bytes(),
-                    new.trace.as_ref().map_or("", |trace| trace.as_str()).as_bytes(),
-                    flag(new.only_with_consumer),
-                    &without,
-                    queue_max.as_bytes(),
-                    calls_max.as_bytes(),
-                ],
-            )
-            .await?;
+        let said = self.step(line, Script::Request, &caller, &step).await?;
         Ok(match said {
             Said::Word(word) => Reply::Registered { call: new.id, again: word == "AGAIN" },
             Said::Refused { code, rest } => match (&*code, new.caller, &new.key) {
@@ -219,7 +243,7 @@ impl Room {
                     let Ok(leader) = rest.parse::<CallId>() else {
                         return Err(Trouble::refused(&self.address, &rest));
                     };
-                    let ids = [leader, new.id];
+                    let (ids, ask) = ([leader, new.id], Ask::Request(Box::new(new.clone())));
                     return self.decided(line, &ids, caller, &ask).await;
                 }
                 _ => Reply::Refused(Refusal::IdReused(new.id)),
@@ -245,11 +269,8 @@ impl Room {
         fence: Option<u64>,
         wants_work: bool,
     ) -> Result<Reply, Trouble> {
-        let (node, id) = (client.to_string(), call.to_string());
-        let fence = fence.map(|fence| fence.to_string()).unwrap_or_default();
-        let wants: &[u8] = if wants_work { b"1" } else { b"0" };
-        let arguments: [&[u8]; 4] = [node.as_bytes(), id.as_bytes(), fence.as_bytes(), wants];
-        Ok(match self.run(line, Script::RequestAck, &arguments).await? {
+        let (node, step) = (client.to_string(), accept_words(call, fence, wants_work));
+        Ok(match self.step(line, Script::RequestAck, &node, &step).await? {
             Said::Word(word) => Reply::Held(word == "HELD"),
             Said::Refused { .. } => Reply::Held(false),
         })
@@ -263,15 +284,11 @@ impl Room {
         fence: Option<u64>,
         answer: &Bytes,
     ) -> Result<Reply, Trouble> {
-        let ask =
-            Ask::Respond { client, call, fence: fence.unwrap_or(0), result: Ok(answer.clone()) };
-        if let Some(refusal) = self.refusal(&ask, None) {
-            return Ok(Reply::Refused(refusal));
-        }
-        let (node, id) = (client.to_string(), call.to_string());
-        let fence = fence.map(|fence| fence.to_string()).unwrap_or_default();
-        let arguments: [&[u8]; 4] = [node.as_bytes(), id.as_bytes(), fence.as_bytes(), answer];
-        match self.run(line, Script::Response, &arguments).await? {
+        let step = match self.answer_words((client, call), fence, answer) {
+            Ok(step) => step,
+            Err(refusal) => return Ok(Reply::Refused(refusal)),
+        };
+        match self.step(line, Script::Response, &client.to_string(), &step).await? {
             Said::Word(word) => Ok(Reply::Taken(match &*word {
                 "TAKEN" => Ok(()),
                 "OVER" => Err(Late::Over),
@@ -279,7 +296,22 @@ impl Room {
                 _ => Err(Late::Unknown),
             })),
             // Those who wait for the same key end in the same step.
-            Said::Refused { .. } => self.decided(line, &[call], None, &ask).await,
+            Said::Refused { .. } => {
+                self.decided(line, &[call], None, &respond((client, call), fence, answer)).await
+            }
+        }
+    }
+
+    /// An answer, as its script takes it; not what the machine refuses.
+    pub(crate) fn answer_words(
+        &self,
+        who: (ClientId, CallId),
+        fence: Option<u64>,
+        answer: &Bytes,
+    ) -> Result<Words, Refusal> {
+        match self.refusal(&respond(who, fence, answer), None) {
+            Some(refusal) => Err(refusal),
+            None => Ok(vec![who.1.to_string().into_bytes(), fence_word(fence), answer.to_vec()]),
         }
     }
 
@@ -290,10 +322,8 @@ impl Room {
         (client, call): (ClientId, CallId),
         wants_answer: bool,
     ) -> Result<Reply, Trouble> {
-        let (node, id) = (client.to_string(), call.to_string());
-        let wants: &[u8] = if wants_answer { b"1" } else { b"0" };
-        let arguments: [&[u8]; 3] = [node.as_bytes(), id.as_bytes(), wants];
-        Ok(match self.run(line, Script::ResponseAck, &arguments).await? {
+        let (node, step) = (client.to_string(), acknowledge_words(call, wants_answer));
+        Ok(match self.step(line, Script::ResponseAck, &node, &step).await? {
             Said::Word(_) => Reply::Done,
             Said::Refused { code, .. } if code == "NOTYOURS" => {
                 Reply::Refused(Refusal::NotYours(call))
@@ -447,6 +477,28 @@ impl Room {
     pub(crate) async fn now(&self, line: &Line) -> Result<Now, Trouble> {
         scene::now(line, self.clock).await
     }
+}
+
+/// That a call is begun, as its script takes it.
+pub(crate) fn accept_words(call: CallId, fence: Option<u64>, wants_work: bool) -> Words {
+    vec![call.to_string().into_bytes(), fence_word(fence), flag_word(wants_work)]
+}
+
+/// That a caller has an outcome, as its script takes it.
+pub(crate) fn acknowledge_words(call: CallId, wants_answer: bool) -> Words {
+    vec![call.to_string().into_bytes(), flag_word(wants_answer)]
+}
+
+fn fence_word(fence: Option<u64>) -> Vec<u8> {
+    fence.map(|fence| fence.to_string().into_bytes()).unwrap_or_default()
+}
+
+fn flag_word(flag: bool) -> Vec<u8> {
+    if flag { b"1".to_vec() } else { b"0".to_vec() }
+}
+
+fn respond((client, call): (ClientId, CallId), fence: Option<u64>, answer: &Bytes) -> Ask {
+    Ask::Respond { client, call, fence: fence.unwrap_or(0), result: Ok(answer.clone()) }
 }
 
 fn done(said: Said, client: ClientId) -> Reply {

@@ -43,6 +43,10 @@ impl Script {
         Self::Guard,
     ];
 
+    /// Those that take the steps of clients, several in one call: first what somebody waits for.
+    pub(crate) const STEPS: [Self; 4] =
+        [Self::Response, Self::RequestAck, Self::Request, Self::ResponseAck];
+
     const fn body(self) -> &'static str {
         match self {
             Self::Init => include_str!("../lua/init.lua"),
@@ -165,7 +169,8 @@ impl Scripts {
         }
     }
 
-    fn digest(&self, script: Script) -> Option<String> {
+    /// What Redis calls a script, if it was given it.
+    pub(crate) fn digest(&self, script: Script) -> Option<String> {
         let digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
         digests.get(script.index()).cloned().flatten()
     }

@@ -24,9 +24,12 @@ use self::running::{Finished, Held};
 use crate::address::Address;
 use crate::client::{Connections, NoAnswer, Service};
 use crate::ears::{Ears, Heard};
+use crate::line::Line;
 use crate::link::Link;
 use crate::options::Options;
+use crate::resp::Value;
 use crate::room::Room;
+use crate::scripts::Script;
 use crate::tally::Tally;
 use crate::trouble::Trouble;
 
@@ -35,6 +38,16 @@ const FINISHED_MAX: usize = 1024;
 
 /// When nothing is to be taken again.
 const FAR: Duration = Duration::from_secs(3600);
+
+/// How long what ended may wait for others that end before Redis is told that all of them arrived. Nobody
+/// waits for that, and whoever calls next does.
+const SETTLE: Duration = Duration::from_millis(1);
+
+/// How many of them wait for each other.
+const SETTLE_MAX: usize = 16;
+
+/// After how many turns it is looked at the clock, however much there is to do.
+const TURNS: u32 = 64;
 
 /// How often a client that guards looks.
 const GUARD: Duration = Duration::from_millis(250);
@@ -111,6 +124,10 @@ struct Way {
     guard_at: Instant,
     /// When one of the steps may have to be taken again, at the earliest.
     look_at: Instant,
+    /// Ends that arrived, which Redis is still to be told.
+    arrived: Vec<CallId>,
+    /// When it is.
+    settle_at: Option<Instant>,
 }
 
 impl Way {
@@ -157,7 +174,7 @@ impl Session {
             };
             let trouble = match opened {
                 Err(trouble) => trouble,
-                Ok(link) => match self.register(&link).await {
+                Ok(link) => match self.register(&link.ping).await {
                     Err(trouble) => {
                         link.close().await;
                         trouble
@@ -196,10 +213,10 @@ impl Session {
     }
 
     fn opening(&self) -> impl Future<Output = Result<Link, Trouble>> + use<> {
-        let (address, options, me) = (self.address.clone(), Arc::clone(&self.options), self.me);
+        let (room, options, me) = (self.room.clone(), Arc::clone(&self.options), self.me);
         let channels = self.services.iter().map(|service| service.serves.channel.clone());
         let channels: Vec<_> = channels.collect();
-        async move { Link::open(&address, &options, me, channels.into_iter()).await }
+        async move { Link::open(&room, &options, me, channels.into_iter()).await }
     }
 
     /// Waits for something while there is no connection. Calls are taken meanwhile, and given up when
@@ -235,7 +252,7 @@ impl Session {
         }
     }
 
-    async fn register(&self, link: &Link) -> Result<(), Trouble> {
+    async fn register(&self, ping: &Line) -> Result<(), Trouble> {
         let serves = self.services.iter().map(|service| service.serves.clone()).collect();
         let init = Ask::Init {
             client: self.me,
@@ -243,7 +260,7 @@ impl Session {
             serves,
             eager: false,
         };
-        match timeout(self.options.connect_timeout, self.room.ask(&link.ping, &init)).await {
+        match timeout(self.options.connect_timeout, self.room.ask(ping, &init)).await {
             Ok(Ok(Reply::Refused(refusal))) => {
                 Err(Trouble::Refused { place: self.address.to_string(), why: refusal.to_string() })
             }
@@ -264,6 +281,8 @@ impl Session {
             pong_by: None,
             guard_at: now + self.options.ping_interval,
             look_at: now + FAR,
+            arrived: Vec::new(),
+            settle_at: None,
         };
         self.connections.send_modify(|now| {
             *now = Connections { made: now.made + 1, trouble: None };
@@ -277,17 +296,34 @@ impl Session {
     }
 
     async fn work(&mut self, way: &mut Way) -> Option<Trouble> {
+        let mut alarm = std::pin::pin!(sleep_until(self.next_wake(way)));
+        let mut turns = 0_u32;
         loop {
             if self.is_settled(way) {
                 return None;
             }
             self.tally.has(self.held.len());
             let wake = self.next_wake(way);
-            let room = self.asked.len() < self.options.outstanding_max;
-            // All of these may be dropped while they wait: nothing is taken before it is ready.
+            // One that rings too early is set again then; to put it off costs as much as to set it.
+            if wake < alarm.deadline() || alarm.is_elapsed() {
+                alarm.as_mut().reset(wake);
+            }
+            // What leads to further steps waits until those that are planned are written.
+            let goes_on = way.link.publisher.has_room();
+            let room = goes_on && self.asked.len() < self.options.outstanding_max;
+            // However much there is to hear, the time is looked at.
+            turns = turns.wrapping_add(1);
+            if turns.is_multiple_of(TURNS) && Instant::now() >= wake {
+                if let trouble @ Some(_) = self.wake(way) {
+                    return trouble;
+                }
+                continue;
+            }
+            // All of these may be dropped while they wait: nothing is taken before it is ready. The publisher
+            // comes behind whatever makes steps, so that they are written together.
             let trouble = tokio::select! {
                 biased;
-                heard = way.link.listener.next() => match heard {
+                heard = way.link.listener.next(), if goes_on => match heard {
                     Some((channel, message)) => {
                         if let Some(heard) = way.ears.hear(&channel, &message) {
                             self.hear(way, heard);
@@ -296,19 +332,14 @@ impl Session {
                     }
                     None => Some(Trouble::broken(&self.address, "the subscription ended")),
                 },
+                () = &mut alarm => self.wake(way),
                 Some(done) = way.steps.join_next() => match done {
                     Ok(done) => self.done(done),
                     Err(_) => None,
                 },
-                Some(finished) = self.finished.recv() => {
+                Some(finished) = self.finished.recv(), if goes_on => {
                     self.finish(way, finished);
                     None
-                }
-                () = way.link.publisher.broke() => {
-                    Some(Trouble::broken(&self.address, "the publisher was closed"))
-                }
-                () = way.link.ping.broke() => {
-                    Some(Trouble::broken(&self.address, "the ping connection was closed"))
                 }
                 order = self.orders.recv(), if room => match order {
                     Some(order) => {
@@ -318,7 +349,16 @@ impl Session {
                     // The last handle is gone.
                     None => return None,
                 },
-                () = sleep_until(wake) => self.wake(way),
+                said = way.link.publisher.next() => match said {
+                    Some((script, calls, value)) => {
+                        self.said(way, script, calls, &value);
+                        None
+                    }
+                    None => Some(Trouble::broken(&self.address, "the publisher was closed")),
+                },
+                () = way.link.ping.broke() => {
+                    Some(Trouble::broken(&self.address, "the ping connection was closed"))
+                }
             };
             if trouble.is_some() {
                 return trouble;
@@ -328,7 +368,8 @@ impl Session {
 
     /// Everything is settled, and whoever waits for that is told.
     fn is_settled(&mut self, way: &Way) -> bool {
-        let nothing_left = self.held.is_empty() && way.steps.is_empty();
+        let nothing_under_way = way.steps.is_empty() && way.link.publisher.is_idle();
+        let nothing_left = self.held.is_empty() && way.arrived.is_empty() && nothing_under_way;
         let settled = |what: Settle| match what {
             Settle::Everything => self.asked.is_empty(),
             Settle::AllButAnswers => self.asked.values().all(Asked::is_registered),
@@ -355,7 +396,7 @@ impl Session {
                 drop(done.send(Ok(())));
             }
             Order::Cancel(call, done) => {
-                let (room, line) = (self.room.clone(), way.link.publisher.clone());
+                let (room, line) = (self.room.clone(), way.link.publisher.line.clone());
                 way.steps.spawn(async move {
                     let cancel = Ask::Cancel { call, by: None };
                     let result = room.ask(&line, &cancel).await.map(drop);
@@ -375,9 +416,26 @@ impl Session {
         self.send(way, Ask::Stop { client: self.me });
     }
 
+    /// What Redis said to steps that went together. Whatever it refused was not done, and is asked again by
+    /// itself, where it is found out why.
+    fn said(&mut self, way: &mut Way, script: Script, calls: Vec<CallId>, value: &Value) {
+        let mut said = value.array().iter();
+        for call in calls {
+            if matches!(said.next(), Some(Value::Simple(_))) {
+                continue;
+            }
+            match script {
+                Script::Request => self.ask_alone(way, call),
+                Script::RequestAck => self.accept_alone(way, call),
+                Script::Response => self.answer_alone(way, call),
+                _ => self.acknowledge_alone(way, call),
+            }
+        }
+    }
+
     /// Sends a step whose event says what came of it.
     fn send(&self, way: &mut Way, ask: Ask) {
-        let (room, line) = (self.room.clone(), way.link.publisher.clone());
+        let (room, line) = (self.room.clone(), way.link.publisher.line.clone());
         way.steps.spawn(async move { Done::Else(room.ask(&line, &ask).await.map(drop)) });
     }
 
@@ -432,6 +490,7 @@ impl Session {
     /// When something has to be done even if nothing happens.
     fn next_wake(&self, way: &Way) -> Instant {
         let wake = way.pong_by.unwrap_or(way.ping_at).min(way.look_at);
+        let wake = way.settle_at.map_or(wake, |at| wake.min(at));
         if self.options.guards { wake.min(way.guard_at) } else { wake }
     }
 
@@ -449,12 +508,15 @@ impl Session {
         }
         if self.options.guards && now >= way.guard_at {
             way.guard_at = now + GUARD;
-            let (room, line) = (self.room.clone(), way.link.publisher.clone());
+            let (room, line) = (self.room.clone(), way.link.publisher.line.clone());
             let name = format!("c{}", self.me);
             way.steps.spawn(async move { Done::Else(room.guard(&line, &name).await.map(drop)) });
         }
         if now >= way.look_at {
             self.send_late_again(way, now);
+        }
+        if way.settle_at.is_some_and(|at| now >= at) {
+            self.settle(way);
         }
         None
     }

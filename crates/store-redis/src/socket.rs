@@ -18,8 +18,8 @@ use crate::address::Address;
 use crate::resp::{Bounds, Decoder, Value, encode};
 use crate::trouble::Trouble;
 
-/// How much is read at once.
-const READ_BYTES: usize = 64 << 10;
+/// How much is read at once, and how little room is too little for it.
+const READ_BYTES: (usize, usize) = (32 << 10, 4 << 10);
 
 /// Whom a `rediss://` address believes: the public authorities, and those given here besides.
 #[derive(Clone)]
@@ -67,8 +67,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 /// A connection that is let in and owes nothing.
 pub(crate) struct Socket {
     pub(crate) stream: Box<dyn Stream>,
-    pub(crate) decoder: Decoder,
-    pub(crate) buffer: BytesMut,
+    decoder: Decoder,
+    buffer: BytesMut,
 }
 
 impl Socket {
@@ -85,6 +85,11 @@ impl Socket {
         }
     }
 
+    /// One that nothing was said on yet.
+    pub(crate) fn of(stream: Box<dyn Stream>) -> Self {
+        Self { stream, decoder: Decoder::new(Bounds::default()), buffer: BytesMut::new() }
+    }
+
     async fn let_in(address: &Address, tls: Option<&Tls>, name: &str) -> Result<Self, Trouble> {
         let lost = |error: io::Error| Trouble::unreachable(address, error);
         let tcp = TcpStream::connect((&*address.host, address.port)).await.map_err(lost)?;
@@ -99,8 +104,7 @@ impl Socket {
                 Box::new(connector.connect(host, tcp).await.map_err(lost)?)
             }
         };
-        let (decoder, buffer) = (Decoder::new(Bounds::default()), BytesMut::new());
-        let mut socket = Self { stream, decoder, buffer };
+        let mut socket = Self::of(stream);
         if let Some(password) = &address.password {
             let auth = match &address.user {
                 Some(user) => vec!["AUTH", user, password],
@@ -135,13 +139,24 @@ impl Socket {
         self.value().await
     }
 
+    /// The next value that is there already.
+    pub(crate) fn value_now(&mut self) -> io::Result<Option<Value>> {
+        self.decoder.next(&mut self.buffer).map_err(io::Error::other)
+    }
+
     /// The next value.
+    ///
+    /// # Cancel safety
+    /// Dropped, nothing is lost.
     pub(crate) async fn value(&mut self) -> io::Result<Value> {
         loop {
-            if let Some(value) = self.decoder.next(&mut self.buffer).map_err(io::Error::other)? {
+            if let Some(value) = self.value_now()? {
                 return Ok(value);
             }
-            self.buffer.reserve(READ_BYTES);
+            let (much, little) = READ_BYTES;
+            if self.buffer.capacity().saturating_sub(self.buffer.len()) < little {
+                self.buffer.reserve(much);
+            }
             if self.stream.read_buf(&mut self.buffer).await? == 0 {
                 return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the server hung up"));
             }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use handoff_calls::{Failing, Failure, HandlerError, Outcome, TimedOut};
+use handoff_calls::{Failing, Failure, HandlerError, Outcome, Refusal, TimedOut};
 use handoff_store_redis::{Client, Job, NoAnswer, Options, Request, Service, Trouble};
 use handoff_tests::redis::{Said, Server, Setup};
 use handoff_types::Span;
@@ -41,6 +41,68 @@ fn every_call_is_answered_once_whatever_it_carries() {
         assert!(caller.stop(Duration::from_secs(10)).await, "nothing is left to settle");
         let open = server.ask(&["ZCARD", "origami:x:due"]);
         assert_eq!(open, Said::Number(0), "what is settled is due no more");
+    });
+}
+
+/// Calls of scripts that the server has run so far.
+fn scripts_run(server: &Server) -> u64 {
+    let stats = server.ask(&["INFO", "commandstats"]);
+    let line = stats.text().lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
+    line.and_then(|rest| rest.split(',').next()?.parse().ok()).unwrap_or(0)
+}
+
+#[test]
+fn calls_that_come_together_share_the_calls_of_scripts() {
+    const CALLS: u64 = 256;
+    let server = Server::start();
+    runtime().block_on(async {
+        let begun = Begun::default();
+        let worker = client(&server.address(), vec![echo("work", 256, &begun)]).await;
+        let caller = client(&server.address(), Vec::new()).await;
+        // Whoever comes first gives Redis the scripts.
+        assert_eq!(answer(&caller, "work", "0").await, "0");
+        let before = scripts_run(&server);
+        let mut asked = Vec::new();
+        for n in 0..CALLS {
+            let request = Request::new(channel("work"), n.to_string());
+            asked.push(must("room", caller.start(request, ())).await.unwrap());
+        }
+        for (n, one) in asked.into_iter().enumerate() {
+            let ended = must("an answer", one.ended).await.unwrap().unwrap();
+            assert_eq!(ended.outcome, Outcome::Answer(n.to_string().into()));
+        }
+        assert!(caller.stop(Duration::from_secs(10)).await, "nothing is left to settle");
+        assert!(worker.stop(Duration::from_secs(10)).await, "nothing is left to settle");
+        let run = scripts_run(&server) - before;
+        assert!(run < CALLS * 4 / 2, "{run} calls of scripts for {CALLS} calls");
+    });
+}
+
+#[test]
+fn a_call_that_is_refused_among_others_is_refused_alone() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let begun = Begun::default();
+        let _worker = client(&server.address(), vec![echo("work", 64, &begun)]).await;
+        let caller = client(&server.address(), Vec::new()).await;
+        let id = handoff_calls::CallId::of_chance(7);
+        let first = Request { id: Some(id), ..Request::new(channel("work"), "7") };
+        must("an answer", caller.call(first)).await.unwrap();
+        let mut asked = Vec::new();
+        for n in 0..32 {
+            let id = (n == 9).then_some(id);
+            let request = Request { id, ..Request::new(channel("work"), n.to_string()) };
+            asked.push(must("room", caller.start(request, ())).await.unwrap());
+        }
+        for (n, one) in asked.into_iter().enumerate() {
+            let ended = must("an end", one.ended).await.unwrap();
+            match n {
+                9 => assert_eq!(ended, Err(NoAnswer::Refused(Refusal::IdReused(id)))),
+                _ => assert_eq!(ended.unwrap().outcome, Outcome::Answer(n.to_string().into())),
+            }
+        }
+        assert_eq!(begun.lock().unwrap().len(), 32, "each of the others ran once");
+        assert_eq!(caller.connections(), 1, "nobody lost a connection over it");
     });
 }
 

@@ -13,8 +13,10 @@ use handoff_types::Span;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::{Done, FAR, Session, Way};
+use super::{Done, FAR, SETTLE, SETTLE_MAX, Session, Way};
 use crate::client::{Answer, NoAnswer};
+use crate::room::acknowledge_words;
+use crate::scripts::Script;
 
 /// When the time of a call is over, Redis has so long to say so before nobody waits any more.
 const GRACE: Duration = Duration::from_secs(3);
@@ -81,13 +83,13 @@ impl Asked {
     }
 
     /// The call as it is sent now: with what is left of its time.
-    fn request(&self, now: Instant) -> Ask {
+    fn request(&self, now: Instant) -> NewCall {
         let mut new = self.asking.new.clone();
         if let Some(deadline) = self.deadline.filter(|_| self.sent) {
             let left = deadline.saturating_duration_since(now).max(TIME_MIN);
             new.timeout = Some(Span(u64::try_from(left.as_micros()).unwrap_or(u64::MAX)));
         }
-        Ask::Request(Box::new(new))
+        new
     }
 }
 
@@ -143,23 +145,62 @@ impl Session {
             return self.refused(id, NoAnswer::Unanswered { call: id, sent });
         }
         way.plan(asked.over_at().map_or(confirm_by, |over| over.min(confirm_by)));
-        let (room, line) = (self.room.clone(), way.link.publisher.clone());
         match asked.stage {
             Stage::Sending(_) | Stage::Waiting => {
                 asked.stage = Stage::Sending(confirm_by);
-                let ask = asked.request(now);
+                let new = asked.request(now);
                 asked.sent = true;
-                way.steps.spawn(async move { Done::Asked(id, room.ask(&line, &ask).await) });
+                let step = self.room.request_words(&new);
+                if !step.is_ok_and(|step| way.link.publisher.plan(Script::Request, id, step)) {
+                    self.ask_alone(way, id);
+                }
             }
             Stage::Settling(_, wants_answer) => {
                 asked.stage = Stage::Settling(confirm_by, wants_answer);
-                let me = self.me;
-                way.steps.spawn(async move {
-                    let said = room.acknowledge(&line, (me, id), wants_answer).await;
-                    Done::Else(said.map(drop))
-                });
+                self.acknowledge(way, id);
             }
         }
+    }
+
+    /// Asks by itself, and reads what Redis says to it.
+    pub(super) fn ask_alone(&self, way: &mut Way, id: CallId) {
+        let Some(asked) = self.asked.get(&id) else { return };
+        if let Stage::Sending(_) = asked.stage {
+            let ask = Ask::Request(Box::new(asked.request(Instant::now())));
+            let (room, line) = (self.room.clone(), way.link.publisher.line.clone());
+            way.steps.spawn(async move { Done::Asked(id, room.ask(&line, &ask).await) });
+        }
+    }
+
+    /// Tells Redis that ends arrived.
+    pub(super) fn settle(&self, way: &mut Way) {
+        way.settle_at = None;
+        for id in std::mem::take(&mut way.arrived) {
+            self.acknowledge(way, id);
+        }
+    }
+
+    fn acknowledge(&self, way: &mut Way, id: CallId) {
+        let step = acknowledge_words(id, self.wants_answer(id));
+        if !way.link.publisher.plan(Script::ResponseAck, id, step) {
+            self.acknowledge_alone(way, id);
+        }
+    }
+
+    /// The same by itself, reading what Redis says to it.
+    pub(super) fn acknowledge_alone(&self, way: &mut Way, id: CallId) {
+        let (room, line, me) = (self.room.clone(), way.link.publisher.line.clone(), self.me);
+        let wants_answer = self.wants_answer(id);
+        way.steps.spawn(async move {
+            let said = room.acknowledge(&line, (me, id), wants_answer).await;
+            Done::Else(said.map(drop))
+        });
+    }
+
+    /// Whether the end of a call is known to have come, and not what it is.
+    fn wants_answer(&self, id: CallId) -> bool {
+        let asked = self.asked.get(&id);
+        asked.is_some_and(|asked| matches!(asked.stage, Stage::Settling(_, true)))
     }
 
     pub(super) fn registered(&mut self, way: &mut Way, id: CallId) {
@@ -194,18 +235,23 @@ impl Session {
     /// confirms.
     pub(super) fn ended(&mut self, way: &mut Way, id: CallId, end: End) {
         let now = Instant::now();
-        match self.asked.get_mut(&id) {
-            Some(asked) => {
-                let wants = end.is_none() && asked.asking.answer.is_some();
-                asked.tell(id, end);
-                asked.stage = Stage::Settling(now, wants);
-                self.ask_again(way, id, now);
+        // If it is not known, its confirmation was lost with a connection, and then the call itself was settled;
+        // or nobody waited for it any more.
+        if let Some(asked) = self.asked.get_mut(&id) {
+            let wants = end.is_none() && asked.asking.answer.is_some();
+            asked.tell(id, end);
+            asked.stage = Stage::Settling(now, wants);
+            if wants {
+                return self.ask_again(way, id, now);
             }
-            // Its confirmation was lost with a connection, and then the call itself was settled; or
-            // nobody waited for it any more.
-            None => {
-                self.send(way, Ask::Acknowledge { client: self.me, call: id });
-            }
+            let confirm_by = now + self.options.confirm_timeout;
+            asked.stage = Stage::Settling(confirm_by, false);
+            way.plan(confirm_by);
+        }
+        way.arrived.push(id);
+        way.settle_at.get_or_insert(now + SETTLE);
+        if way.arrived.len() >= SETTLE_MAX {
+            self.settle(way);
         }
     }
 

@@ -5,7 +5,10 @@
 //!     └─d 0─▶ (gone)     └ heartbeats, each confirmed by d; d 0: unwanted
 //! ```
 
+use std::panic::AssertUnwindSafe;
+
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 use handoff_calls::{Ask, CallId, ChannelName, ClientId, Failing, HandlerError};
 use handoff_types::{Steady, Wall};
 use tokio::sync::watch;
@@ -15,6 +18,8 @@ use super::{Done, Session, Way};
 use crate::client::Job;
 use crate::ears::Facts;
 use crate::layout::{NOBODY, Work};
+use crate::room::accept_words;
+use crate::scripts::Script;
 
 /// How many heartbeats a lease lasts for.
 const BEATS: u32 = 3;
@@ -60,6 +65,11 @@ impl Held {
 
     fn fence(&self) -> Option<u64> {
         self.facts.as_ref().map(|facts| facts.fence)
+    }
+
+    /// Whether it was not told all of what it accepts.
+    fn wants_work(&self) -> bool {
+        matches!(self.stage, Stage::Accepting) && (self.work.is_none() || self.facts.is_none())
     }
 
     fn beat(&self) -> std::time::Duration {
@@ -111,17 +121,15 @@ impl Session {
     pub(super) fn hold_again(&mut self, way: &mut Way, call: CallId, now: Instant) {
         let confirm = self.options.confirm_timeout;
         let Some(held) = self.held.get_mut(&call) else { return };
-        let (room, line, me) = (self.room.clone(), way.link.publisher.clone(), self.me);
-        let fence = held.fence();
+        let (me, fence) = (self.me, held.fence());
         match &held.stage {
             Stage::Accepting => {
                 held.again = now + confirm;
                 way.plan(held.again);
-                let wants = held.work.is_none() || fence.is_none();
-                way.steps.spawn(async move {
-                    let said = room.accept(&line, (me, call), fence, wants).await;
-                    Done::Else(said.map(drop))
-                });
+                let step = accept_words(call, fence, held.wants_work());
+                if !way.link.publisher.plan(Script::RequestAck, call, step) {
+                    self.accept_alone(way, call);
+                }
             }
             Stage::Running { .. } => {
                 held.again = now + held.beat();
@@ -129,33 +137,59 @@ impl Session {
                 match fence {
                     Some(fence) => self.send(way, Ask::Heartbeat { client: me, call, fence }),
                     None => {
-                        way.steps.spawn(async move {
-                            let said = room.accept(&line, (me, call), None, false).await;
-                            Done::Else(said.map(drop))
-                        });
+                        let step = accept_words(call, None, false);
+                        if !way.link.publisher.plan(Script::RequestAck, call, step) {
+                            self.accept_alone(way, call);
+                        }
                     }
                 }
             }
             Stage::Answering(result) => {
                 held.again = now + confirm;
                 way.plan(held.again);
-                let result = result.clone();
-                way.steps.spawn(async move {
-                    let said = match &result {
-                        Ok(answer) => room.answer(&line, (me, call), fence, answer).await,
-                        Err(_) => {
-                            let fence = match fence {
-                                Some(fence) => fence,
-                                None => room.fence(&line, call).await.unwrap_or(0),
-                            };
-                            let ask = Ask::Respond { client: me, call, fence, result };
-                            room.ask(&line, &ask).await
-                        }
-                    };
-                    Done::Else(said.map(drop))
-                });
+                let step = result
+                    .as_ref()
+                    .ok()
+                    .and_then(|answer| self.room.answer_words((me, call), fence, answer).ok());
+                // What is decided about a failure is more than a script does.
+                if !step.is_some_and(|step| way.link.publisher.plan(Script::Response, call, step)) {
+                    self.answer_alone(way, call);
+                }
             }
         }
+    }
+
+    /// Accepts a call by itself, or says that it is run, and reads what Redis says to it.
+    pub(super) fn accept_alone(&self, way: &mut Way, call: CallId) {
+        let Some(held) = self.held.get(&call) else { return };
+        let (fence, wants) = (held.fence(), held.wants_work());
+        let (room, line, me) = (self.room.clone(), way.link.publisher.line.clone(), self.me);
+        way.steps.spawn(async move {
+            let said = room.accept(&line, (me, call), fence, wants).await;
+            Done::Else(said.map(drop))
+        });
+    }
+
+    /// Gives the result of a call by itself, and reads what Redis says to it.
+    pub(super) fn answer_alone(&self, way: &mut Way, call: CallId) {
+        let Some(held) = self.held.get(&call) else { return };
+        let Stage::Answering(result) = &held.stage else { return };
+        let (fence, result) = (held.fence(), result.clone());
+        let (room, line, me) = (self.room.clone(), way.link.publisher.line.clone(), self.me);
+        way.steps.spawn(async move {
+            let said = match &result {
+                Ok(answer) => room.answer(&line, (me, call), fence, answer).await,
+                Err(_) => {
+                    let fence = match fence {
+                        Some(fence) => fence,
+                        None => room.fence(&line, call).await.unwrap_or(0),
+                    };
+                    let ask = Ask::Respond { client: me, call, fence, result };
+                    room.ask(&line, &ask).await
+                }
+            };
+            Done::Else(said.map(drop))
+        });
     }
 
     /// Whether a call is the client's. If it is and was not begun, it begins. That an earlier offer of it is
@@ -215,10 +249,10 @@ impl Session {
         held.again = Instant::now() + held.beat();
         way.plan(held.again);
         let handler = std::sync::Arc::clone(&service.handler);
+        // A task of its own, so that one that is busy holds up nothing else.
         tokio::spawn(async move {
-            // A task of its own, so that a panic ends it alone.
-            let handled = tokio::spawn(async move { handler(job).await }).await;
-            let result = handled.unwrap_or_else(|_| Err(panicked()));
+            let handling = AssertUnwindSafe(async move { handler(job).await });
+            let result = handling.catch_unwind().await.unwrap_or_else(|_| Err(panicked()));
             // The client may have gone.
             drop(finish.send(Finished { call, run, result }).await);
         });
