@@ -68,7 +68,7 @@ impl Default for Rules {
             call_time_max: Span::from_secs(86_400),
             kept: Span::from_secs(600),
             key_kept: Span::from_secs(86_400),
-            kept_max: 100_000,
+            kept_max: 10_000,
             dead_kept: Span::from_secs(7 * 86_400),
             dead_max: 10_000,
         }

@@ -118,6 +118,12 @@ macro_rules! id {
             pub const fn from_number(number: u128) -> Self {
                 Self(number)
             }
+
+            /// Its text.
+            #[must_use]
+            pub fn text(self) -> [u8; ID_LENGTH] {
+                id_text(self.0)
+            }
         }
 
         impl FromStr for $name {

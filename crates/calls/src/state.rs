@@ -6,7 +6,7 @@
 
 mod index;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use handoff_types::Steady;
 
@@ -22,7 +22,9 @@ use crate::{
 /// Everything the room knows.
 #[derive(Clone, Debug, Default)]
 pub struct State {
-    calls: BTreeMap<CallId, Box<Call>>,
+    /// Looked at several times in every step of a call, and in no order. Clients choose the ids, so they
+    /// are hashed by a key that nobody knows.
+    calls: HashMap<CallId, Box<Call>>,
     clients: BTreeMap<ClientId, Box<Client>>,
     settings: BTreeMap<ChannelName, ChannelSettings>,
     pub(crate) fences: Fences,
@@ -205,14 +207,15 @@ impl State {
     /// The keys of what is stored, from one on.
     pub fn keys_from(&self, from: &[u8]) -> impl Iterator<Item = Key> {
         let key = Key::from_bytes(from);
+        let stored = &self.index.stored;
         let (channels, calls) = match key {
-            None => (self.settings.range::<ChannelName, _>(..), self.calls.range(..)),
-            Some(Key::Channel(name)) => (self.settings.range(name..), self.calls.range(..)),
-            Some(Key::Client(_)) => (Default::default(), self.calls.range(..)),
-            Some(Key::Call(id)) => (Default::default(), self.calls.range(id..)),
+            None => (self.settings.range::<ChannelName, _>(..), stored.range(..)),
+            Some(Key::Channel(name)) => (self.settings.range(name..), stored.range(..)),
+            Some(Key::Client(_)) => (Default::default(), stored.range(..)),
+            Some(Key::Call(id)) => (Default::default(), stored.range(id..)),
             Some(Key::Fences) => (Default::default(), Default::default()),
         };
-        let calls = calls.filter(|(_, call)| call.durable).map(|(id, _)| Key::Call(*id));
+        let calls = calls.map(|id| Key::Call(*id));
         let channels = channels.map(|(name, _)| Key::Channel(name.clone()));
         channels.chain(calls).chain(self.fences.key())
     }
@@ -281,12 +284,13 @@ impl State {
     }
 
     pub(crate) fn change_call(&mut self, id: CallId, change: impl FnOnce(&mut Call)) {
-        let Some(call) = self.calls.get_mut(&id) else { return };
+        let Self { calls, settings, index, .. } = self;
+        let Some(call) = calls.get_mut(&id) else { return };
         let before = Place::of(call);
         change(call);
-        self.index.relist(call, before);
-        let channel = call.channel.clone();
-        self.settle(&channel);
+        if index.relist(call, before) {
+            index.settle(&call.channel, settings.contains_key(&call.channel));
+        }
     }
 
     pub(crate) fn put_client(&mut self, client: Box<Client>) {
@@ -337,20 +341,8 @@ impl State {
         self.settle(name);
     }
 
-    /// Keeps a channel's place in the indices true: forgotten if nothing is in it, ready or not.
     fn settle(&mut self, name: &ChannelName) {
-        let Some(lane) = self.index.lanes.get(name) else { return };
-        let is_ready = !lane.waiting.is_empty() && !lane.free.is_empty();
-        if lane.is_empty() && !self.settings.contains_key(name) {
-            self.index.lanes.remove(name);
-        }
-        if is_ready {
-            if !self.index.ready.contains(name) {
-                self.index.ready.insert(name.clone());
-            }
-        } else {
-            self.index.ready.remove(name);
-        }
+        self.index.settle(name, self.settings.contains_key(name));
     }
 }
 

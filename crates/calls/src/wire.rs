@@ -7,7 +7,11 @@
 //!
 //! `B` is a JSON value on its way: what it is, is the choice of whoever reads or writes it.
 
+mod writing;
+
 use serde::{Deserialize, Serialize};
+
+pub use self::writing::Frame;
 
 use crate::{CallId, ChannelName, ClientId, IdempotencyKey, TraceParent};
 
@@ -38,27 +42,21 @@ impl Many {
             || (self.frames < FRAMES_MAX && self.text.len().saturating_add(bytes) < MANY_BYTES)
     }
 
-    /// Puts a frame behind the others, which `write` writes.
-    ///
-    /// # Errors
-    /// As `write`. Then it is not there.
-    pub fn push<E>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>) -> Result<(), E> {
-        let before = self.text.len();
-        self.make_room();
-        self.text.push(if before == 0 { b'[' } else { b',' });
-        let written = write(&mut self.text);
-        match written {
-            Ok(()) => self.frames += 1,
-            Err(_) => self.text.truncate(before),
-        }
-        written
+    /// Puts a frame behind the others.
+    pub fn push(&mut self, frame: &impl Frame) {
+        self.begin();
+        frame.write(&mut self.text);
     }
 
     /// Puts a frame that is text already behind the others.
-    pub fn push_text(&mut self, frame: &str) {
+    pub fn push_text(&mut self, frame: &[u8]) {
+        self.begin();
+        self.text.extend_from_slice(frame);
+    }
+
+    fn begin(&mut self) {
         self.make_room();
         self.text.push(if self.text.is_empty() { b'[' } else { b',' });
-        self.text.extend_from_slice(frame.as_bytes());
         self.frames += 1;
     }
 

@@ -17,6 +17,8 @@ pub(crate) enum Due {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Index {
     pub(super) by_seq: BTreeSet<(u64, CallId)>,
+    /// Calls that outlive the server.
+    pub(super) stored: BTreeSet<CallId>,
     /// A state of parts of different ages may have two of one key for a while.
     pub(super) keys: BTreeMap<(ChannelName, IdempotencyKey), CallId>,
     /// Everything with a time, once.
@@ -153,6 +155,9 @@ impl Place {
 impl Index {
     pub(super) fn enlist(&mut self, call: &Call) {
         self.by_seq.insert((call.seq, call.id));
+        if call.durable {
+            self.stored.insert(call.id);
+        }
         if let Some(key) = &call.key {
             self.keys.insert((call.channel.clone(), key.clone()), call.id);
         }
@@ -161,6 +166,9 @@ impl Index {
 
     pub(super) fn delist(&mut self, call: &Call) {
         self.by_seq.remove(&(call.seq, call.id));
+        if call.durable {
+            self.stored.remove(&call.id);
+        }
         if let Some(key) = &call.key {
             let key = (call.channel.clone(), key.clone());
             if self.keys.get(&key) == Some(&call.id) {
@@ -171,11 +179,26 @@ impl Index {
     }
 
     /// A call that is listed has changed. What is the same for both is not touched: most steps of a call
-    /// move it in one or two of the indices.
-    pub(super) fn relist(&mut self, call: &Call, before: Place) {
+    /// move it in one or two of the indices. Whether its lane has changed.
+    pub(super) fn relist(&mut self, call: &Call, before: Place) -> bool {
         let after = Place::of(call);
         self.take(call, before, Some(after));
         self.put(call, after, Some(before));
+        before.spot != after.spot
+    }
+
+    /// Keeps a channel's place true: forgotten if nothing is in it and nobody `described` it, ready or not.
+    pub(super) fn settle(&mut self, name: &ChannelName, described: bool) {
+        let Some(lane) = self.lanes.get(name) else { return };
+        let is_ready = !lane.waiting.is_empty() && !lane.free.is_empty();
+        if !described && lane.is_empty() {
+            self.lanes.remove(name);
+        }
+        if !is_ready {
+            self.ready.remove(name);
+        } else if !self.ready.contains(name) {
+            self.ready.insert(name.clone());
+        }
     }
 
     fn put(&mut self, call: &Call, place: Place, before: Option<Place>) {

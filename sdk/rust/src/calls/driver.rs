@@ -1,11 +1,13 @@
 //! The task that carries a session: it owns the connection, and does what the session asks for.
 //!
 //! It waits for whatever comes: a connection that is being made, frames, room for frames, orders, handlers'
-//! ends, calls that were dropped, time. In one turn it takes all there is of each, and only then writes: what
+//! ends, calls that were dropped, time. In one turn it takes what there is of each, and only then writes: what
 //! is heard leads to more to say, and one message carries all of it. Before it writes it lets others run once,
-//! because whoever just got an answer often has the next call, and a handler that just began its result.
+//! because whoever just got an answer often has the next call, and a handler that just began its result. Of
+//! frames it takes a few at a time: if it heard all there is before it wrote, all calls under way would go
+//! round as one convoy, and the server would wait while they are heard.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,7 +21,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::error::{CallError, known};
-use super::session::{Body, Deed, NewCall, Session, Standing};
+use super::session::{Body, Deed, Mixing, NewCall, Session, Standing};
 use super::socket::{Ended, Reader, Socket, Writer, opening};
 use super::staff::Staff;
 use crate::client::Inner;
@@ -113,12 +115,14 @@ pub(super) struct Driver {
     link: watch::Sender<Link>,
     /// Told once, when the first greeting was answered, or why it was not.
     ready: Option<oneshot::Sender<Result<(), Error>>>,
-    waiting: BTreeMap<CallId, Waiter>,
+    waiting: HashMap<CallId, Waiter, Mixing>,
     opening: Option<Opening>,
     reader: Option<Reader>,
     writer: Option<Writer>,
     /// How often others ran since there is something to write.
     let_run: u32,
+    /// Somebody was woken who may have something to say.
+    woke: bool,
     /// Orders that were taken.
     taken: Vec<Order>,
     /// Rings at what is due next, or before.
@@ -153,11 +157,12 @@ impl Driver {
             unwanted,
             link,
             ready: Some(ready),
-            waiting: BTreeMap::new(),
+            waiting: HashMap::default(),
             opening: None,
             reader: None,
             writer: None,
             let_run: 0,
+            woke: false,
             taken: Vec::new(),
             alarm: Box::pin(sleep_until(Instant::now())),
             draining: None,
@@ -224,15 +229,16 @@ impl Driver {
             self.perform();
         }
         let writes = self.session.has_frames();
-        if moved && writes && self.let_run < LETS_RUN {
+        if moved && (writes || self.woke) && self.let_run < LETS_RUN {
+            self.woke = false;
             self.let_run += 1;
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
+        let rested = std::mem::take(&mut self.let_run) > 0;
         let Self { session, writer, .. } = self;
         let wrote = match writer {
             Some(writer) if writes || writer.is_unflushed() => {
-                self.let_run = 0;
                 writer.poll_carry(|| session.next_message(now), cx)
             }
             _ => Poll::Pending,
@@ -246,7 +252,7 @@ impl Driver {
                 self.perform();
                 Poll::Ready(())
             }
-            _ if moved => Poll::Ready(()),
+            _ if moved || rested => Poll::Ready(()),
             _ => match self.poll_time(now, cx) {
                 true => Poll::Ready(()),
                 false => Poll::Pending,
@@ -264,7 +270,9 @@ impl Driver {
             self.take_opened(opened, now);
             moved = true;
         }
-        if let Some(reader) = &mut self.reader
+        // Whoever was woken by what was heard has its turn first: what it says goes out before more is heard.
+        if self.let_run == 0
+            && let Some(reader) = &mut self.reader
             && let Poll::Ready(heard) = reader.poll_heard(&self.inner, cx)
         {
             self.take_heard(heard, now);
@@ -415,12 +423,16 @@ impl Driver {
                 }
                 Deed::Finish(id, finish) => {
                     if let Some(Waiter { ended, room, .. }) = self.waiting.remove(&id) {
+                        self.woke = true;
                         drop(room);
                         // Whoever gave it up does not want its answer.
                         drop(ended.send(CallError::of(id, finish)));
                     }
                 }
-                Deed::Begin(offer) => self.staff.begin(*offer),
+                Deed::Begin(offer) => {
+                    self.woke = true;
+                    self.staff.begin(*offer);
+                }
                 Deed::Abort(id, fence) => self.staff.abort(id, fence),
                 Deed::Taken { taken } => self.staff.taken(taken),
             }

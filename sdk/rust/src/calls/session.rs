@@ -26,14 +26,15 @@ mod link;
 mod tests;
 mod working;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 
-use handoff_calls::wire::{self, Down, Many, Up};
+use handoff_calls::wire::{self, Down, Frame, Many, Up};
 use handoff_calls::{CallId, ClientId};
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
+pub(super) use self::agenda::Mixing;
 use self::agenda::{Agenda, Errands, Matter, Step};
 use self::asking::Asked;
 pub(super) use self::asking::{Finish, NewCall};
@@ -42,6 +43,9 @@ pub(super) use self::link::Pace;
 use self::working::{Job, Stop};
 use crate::Backoff;
 use crate::connect::later;
+
+/// What most frames take.
+const FRAME_BYTES: usize = 384;
 
 /// JSON on its way.
 pub(super) type Body = Box<RawValue>;
@@ -99,14 +103,14 @@ pub(super) struct Session {
     /// The server reads messages of several frames.
     many: bool,
     /// A frame that found no room in the last message.
-    unsent: Option<String>,
+    unsent: Option<Vec<u8>>,
     agenda: Agenda,
     errands: Errands,
     deeds: VecDeque<Deed>,
     /// Calls that are not over for their callers.
-    asked: BTreeMap<CallId, Asked>,
+    asked: HashMap<CallId, Asked, Mixing>,
     /// Outcomes that are here, and how often the server was told so.
-    acks: BTreeMap<CallId, u32>,
+    acks: HashMap<CallId, u32, Mixing>,
     /// Calls of others, by id and fence.
     jobs: BTreeMap<(CallId, u64), Job>,
     stop: Stop,
@@ -126,8 +130,8 @@ impl Session {
             agenda: Agenda::default(),
             errands: Errands::default(),
             deeds: VecDeque::new(),
-            asked: BTreeMap::new(),
-            acks: BTreeMap::new(),
+            asked: HashMap::default(),
+            acks: HashMap::default(),
             jobs: BTreeMap::new(),
             stop: Stop::No,
         }
@@ -178,7 +182,7 @@ impl Session {
     }
 
     /// The next frame to write, as text.
-    pub(super) fn next_frame(&mut self, now: Instant) -> Option<String> {
+    pub(super) fn next_frame(&mut self, now: Instant) -> Option<Vec<u8>> {
         while self.link.is_open() {
             let step = self.errands.pop()?;
             if let Some(frame) = self.frame(step, now) {
@@ -212,7 +216,7 @@ impl Session {
 
     /// What a step is in words; nothing if it has become void. What is to be confirmed is said
     /// again after a while.
-    fn frame(&mut self, step: Step, now: Instant) -> Option<String> {
+    fn frame(&mut self, step: Step, now: Instant) -> Option<Vec<u8>> {
         let (text, again) = match step {
             Step::Init => (self.init(), None),
             Step::Ping => (self.ping(), None),
@@ -267,9 +271,10 @@ impl Session {
 }
 
 /// A frame as text.
-fn text(frame: &Up<&RawValue>) -> String {
-    // Names, numbers and JSON that is JSON already: there is nothing in it that cannot be written.
-    serde_json::to_string(frame).unwrap_or_default()
+fn text(frame: &Up<&[u8]>) -> Vec<u8> {
+    let mut text = Vec::with_capacity(FRAME_BYTES);
+    frame.write(&mut text);
+    text
 }
 
 /// As milliseconds of the wire, at least one.

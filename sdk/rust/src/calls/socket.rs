@@ -23,7 +23,7 @@ use crate::websocket::{self, Web};
 const PATH: &str = "/v1/calls/connect";
 
 /// Frames that are heard before something else has its turn, about.
-const HEARD_AT_ONCE: usize = 512;
+const HEARD_AT_ONCE: usize = 16;
 
 /// How long a farewell may take.
 const FAREWELL: Duration = Duration::from_secs(1);

@@ -68,7 +68,7 @@ pub(super) fn ask_of(
 }
 
 /// What the room says, as a frame. `pong` is the answer to a ping.
-pub(super) fn frame_of(notice: &Notice, pong: wire::Pong, now: Steady) -> Down<&RawValue> {
+pub(super) fn frame_of(notice: &Notice, pong: wire::Pong, now: Steady) -> Down<&[u8]> {
     let millis = |until: Steady| until.since(now).0 / 1_000;
     let named = |id: CallId| wire::Named { id };
     match notice {
@@ -77,7 +77,7 @@ pub(super) fn frame_of(notice: &Notice, pong: wire::Pong, now: Steady) -> Down<&
             id: offer.call,
             channel: offer.channel.clone(),
             caller: offer.caller,
-            params: raw(&offer.params),
+            params: &offer.params,
             fence: offer.fence,
             attempt: offer.attempt,
             deadline_ms: millis(offer.deadline),
@@ -101,9 +101,9 @@ pub(super) fn frame_of(notice: &Notice, pong: wire::Pong, now: Steady) -> Down<&
     }
 }
 
-fn ended(id: CallId, outcome: &Outcome, executor: Option<ClientId>) -> wire::Ended<&RawValue> {
+fn ended(id: CallId, outcome: &Outcome, executor: Option<ClientId>) -> wire::Ended<&[u8]> {
     let answer = match outcome {
-        Outcome::Answer(body) => Some(raw(body)),
+        Outcome::Answer(body) => Some(&body[..]),
         _ => None,
     };
     let error = outcome.error().map(wire::CallError::from);
@@ -111,7 +111,7 @@ fn ended(id: CallId, outcome: &Outcome, executor: Option<ClientId>) -> wire::End
 }
 
 /// A call that was refused, as a frame.
-pub(super) fn refused<'a>(id: CallId, code: &str, message: &str) -> Down<&'a RawValue> {
+pub(super) fn refused<'a>(id: CallId, code: &str, message: &str) -> Down<&'a [u8]> {
     let error =
         wire::CallError { name: "Refused".into(), message: message.into(), code: code.into() };
     let error = Some(error);

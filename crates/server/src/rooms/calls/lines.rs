@@ -1,15 +1,23 @@
 //! Lines to clients that are connected: what each is told, in order, up to a number of bytes.
 //!
+//! A client is rung when it is told something that somebody waits for: a call, its end, a pong. What only
+//! confirms what the client said goes with the next of those, or by itself after [`QUIET_MAX`]: a message
+//! of its own would cost both sides more than all that is in it.
+//!
 //! A client has one line. Whoever does not take what it is told loses its connection and hears it
 //! again when it comes back.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use handoff_calls::{CallId, ClientId, Notice, Offer, Outcome};
 use tokio::sync::Notify;
 
 use crate::rooms::RoomError;
+
+/// How long something that nobody waits for may wait for company.
+pub(super) const QUIET_MAX: Duration = Duration::from_millis(2);
 
 /// What a frame takes besides its body, about.
 const FRAME_BYTES: usize = 256;
@@ -26,6 +34,15 @@ pub(crate) enum Told {
         /// Why.
         error: RoomError,
     },
+}
+
+/// Something for a client.
+#[derive(Debug)]
+pub(super) struct Letter {
+    pub(super) to: ClientId,
+    pub(super) told: Told,
+    /// Somebody waits for it.
+    pub(super) awaited: bool,
 }
 
 /// Why a line has ended.
@@ -66,11 +83,12 @@ impl Line {
 
     /// Puts something behind all that is to be told.
     pub(crate) fn push(&self, told: Told) {
-        self.push_all(std::iter::once(told));
+        self.put_all(std::iter::once(told));
+        self.ring();
     }
 
-    /// The same for several things.
-    pub(super) fn push_all(&self, told: impl Iterator<Item = Told>) {
+    /// The same for several things; whoever is to hear of them is rung later.
+    fn put_all(&self, told: impl Iterator<Item = Told>) {
         let mut inner = self.lock();
         for one in told {
             if inner.ended.is_some() {
@@ -86,7 +104,10 @@ impl Line {
                 inner.told.push_back(one);
             }
         }
-        drop(inner);
+    }
+
+    /// Whoever takes what it is told is to look.
+    pub(super) fn ring(&self) {
         self.bell.notify_one();
     }
 
@@ -171,16 +192,22 @@ impl Lines {
         own
     }
 
-    /// Tells clients all of this, each in its order.
-    pub(super) fn tell_all(&self, told: &mut Vec<(ClientId, Told)>) {
+    /// Tells clients all of this, each in its order. Lines of those who are told nothing that somebody waits
+    /// for are not rung, and given back.
+    pub(super) fn tell_all(&self, post: &mut Vec<Letter>, quiet: &mut Vec<Arc<Line>>) {
         // The order of what one client is told stays.
-        told.sort_by_key(|(client, _)| *client);
-        let mut left = told.drain(..).peekable();
-        while let Some((client, first)) = left.next() {
-            let same = std::iter::from_fn(|| left.next_if(|(to, _)| *to == client));
-            let all = std::iter::once(first).chain(same.map(|(_, told)| told));
+        post.sort_by_key(|letter| letter.to);
+        let mut left = post.drain(..).peekable();
+        while let Some(first) = left.next() {
+            let (client, mut awaited) = (first.to, first.awaited);
+            let same = std::iter::from_fn(|| left.next_if(|letter| letter.to == client));
+            let same = same.inspect(|letter| awaited |= letter.awaited);
+            let all = std::iter::once(first).chain(same).map(|letter| letter.told);
             match self.lock().get(&client).cloned() {
-                Some(line) => line.push_all(all),
+                Some(line) => {
+                    line.put_all(all);
+                    if awaited { line.ring() } else { quiet.push(line) }
+                }
                 None => all.for_each(drop),
             }
         }
@@ -207,14 +234,14 @@ impl Lines {
 
 #[cfg(test)]
 mod tests {
-    use super::{Ended, Line, Lines, Told};
+    use super::{Ended, Letter, Line, Lines, Told};
     use handoff_calls::{ClientId, Notice};
     use std::sync::Arc;
 
     const CLIENT: ClientId = ClientId::of_chance(1);
 
     fn tell(lines: &Lines, told: Told) {
-        lines.tell_all(&mut vec![(CLIENT, told)]);
+        lines.tell_all(&mut vec![Letter { to: CLIENT, told, awaited: true }], &mut Vec::new());
     }
 
     fn pong() -> Told {
@@ -231,6 +258,29 @@ mod tests {
         let told = line.take().await.unwrap();
         assert!(matches!(told.back(), Some(Told::Notice(Notice::Stopped { .. }))));
         assert_eq!((told.len(), line.take().await.unwrap_err().0), (2, Ended::Stopped));
+    }
+
+    #[tokio::test]
+    async fn what_nobody_waits_for_goes_with_what_somebody_does_and_before_it() {
+        let (lines, line) = (Lines::default(), Arc::new(Line::new(1 << 20, "a")));
+        assert!(lines.put(CLIENT, &line));
+        let call = handoff_calls::CallId::of_chance(2);
+        let told = Told::Notice(Notice::Acknowledged { to: CLIENT, call });
+        let mut quiet = Vec::new();
+        lines.tell_all(&mut vec![Letter { to: CLIENT, told, awaited: false }], &mut quiet);
+        let mut taking = Box::pin(line.take());
+        let rung = futures_util::poll!(&mut taking);
+        assert!(rung.is_ready(), "whoever looks by itself finds it");
+        drop(taking);
+        let told = Told::Notice(Notice::Acknowledged { to: CLIENT, call });
+        let mut taking = Box::pin(line.take());
+        assert!(futures_util::poll!(&mut taking).is_pending());
+        lines.tell_all(&mut vec![Letter { to: CLIENT, told, awaited: false }], &mut quiet);
+        assert_eq!(quiet.len(), 2);
+        tell(&lines, pong());
+        let told = taking.await.unwrap();
+        assert_eq!(told.len(), 2);
+        assert!(matches!(told.front(), Some(Told::Notice(Notice::Acknowledged { .. }))));
     }
 
     #[tokio::test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use handoff_calls::{Ask, Calls, ClientId, Command, Notice, Reply};
+use handoff_calls::{Ask, Calls, Command, Notice, Reply};
 use handoff_log::journal::{Purpose, Refused};
 use handoff_store_embedded::{Applied, Host};
 use handoff_types::{Now, Room as RoomName};
@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::CallsRoom;
-use super::lines::{Ended, Told};
+use super::lines::{Ended, Letter, Line as ToClient, QUIET_MAX, Told};
 use super::mailbox::{Asker, MAILBOX_MAX, Question, Shared, Tell, is_new, stands_in_line, weight};
 use crate::clock::Clock;
 use crate::dice::Dice;
@@ -78,6 +78,8 @@ impl CallsRoom {
             releases: Releases::default(),
             line: Line::default(),
             post: Vec::new(),
+            quiet: Vec::new(),
+            quiet_until: None,
             not_before: None,
         };
         let work = Work::start(|stop, resumed| room.run(stop, resumed));
@@ -113,7 +115,10 @@ struct Room {
     releases: Releases<Effect>,
     line: Line<Asked>,
     /// What clients are told when this turn is over, each by one ring of its bell.
-    post: Vec<(ClientId, Told)>,
+    post: Vec<Letter>,
+    /// Lines with something that nobody waits for, which are rung when that has waited for long enough.
+    quiet: Vec<Arc<ToClient>>,
+    quiet_until: Option<Instant>,
     /// Nothing is done unasked before this: the journal refused.
     not_before: Option<Instant>,
 }
@@ -229,7 +234,19 @@ impl Room {
     fn turn(&mut self, stopping: bool) -> Duration {
         let wait = self.toil(stopping);
         self.post();
-        wait
+        wait.min(self.ring_quiet())
+    }
+
+    /// Rings those who were told only what nobody waits for, once that is long ago. How long it may wait yet.
+    fn ring_quiet(&mut self) -> Duration {
+        let Some(until) = self.quiet_until else { return WAIT_MAX };
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            self.quiet_until = None;
+            self.quiet.drain(..).for_each(|line| line.ring());
+            return WAIT_MAX;
+        }
+        left
     }
 
     fn toil(&mut self, stopping: bool) -> Duration {
@@ -257,21 +274,31 @@ impl Room {
     fn release(&mut self) -> bool {
         for _ in 0..RELEASED_AT_ONCE {
             let Some((effect, outcome)) = self.releases.next() else { return true };
-            self.perform(effect, outcome.map_err(RoomError::from));
+            self.perform(effect, outcome.map_err(RoomError::from), true);
         }
         false
     }
 
     /// Tells clients what they are to hear.
     fn post(&mut self) {
-        if !self.post.is_empty() {
-            self.shared.lines.tell_all(&mut self.post);
+        if self.post.is_empty() {
+            return;
+        }
+        self.shared.lines.tell_all(&mut self.post, &mut self.quiet);
+        if self.quiet_until.is_none() && !self.quiet.is_empty() {
+            self.quiet_until = Some(Instant::now() + QUIET_MAX);
         }
     }
 
-    fn perform(&mut self, Effect { notices, then }: Effect, outcome: Result<(), RoomError>) {
+    /// `written` if it is on disk now: then somebody may wait to hear just that.
+    fn perform(
+        &mut self,
+        Effect { notices, then }: Effect,
+        outcome: Result<(), RoomError>,
+        written: bool,
+    ) {
         if outcome.is_ok() {
-            notices.into_iter().for_each(|notice| self.tell(notice));
+            notices.into_iter().for_each(|notice| self.tell(notice, written));
         }
         match then {
             Then::Answer(asker, answer) => self.answer(asker, outcome.and(answer)),
@@ -279,13 +306,18 @@ impl Room {
         }
     }
 
-    fn tell(&mut self, notice: Notice) {
+    fn tell(&mut self, notice: Notice, written: bool) {
         if let Notice::Ended { call, outcome, .. } = &notice {
             self.metrics.calls().ended(outcome);
             self.shared.waits.ring(*call);
         }
         if let Some(to) = notice.to() {
-            self.post.push((to, Told::Notice(notice)));
+            let awaited = match notice {
+                Notice::Registered { .. } => written,
+                Notice::Acknowledged { .. } | Notice::Taken { .. } => false,
+                _ => true,
+            };
+            self.post.push(Letter { to, told: Told::Notice(notice), awaited });
         }
     }
 
@@ -294,7 +326,8 @@ impl Room {
             // Whoever has gone does not want to know.
             (Asker::Waiting(to), answer) => drop(to.send(answer)),
             (Asker::Client(client, Some(call)), Err(error)) => {
-                self.post.push((client, Told::Refused { call, error }));
+                let told = Told::Refused { call, error };
+                self.post.push(Letter { to: client, told, awaited: true });
             }
             (Asker::Client(client, None), Err(error)) => {
                 self.post();
@@ -370,7 +403,7 @@ impl Room {
                 let then = Then::Answer(asker, answer);
                 let effect = Effect { notices: applied.actions, then };
                 if applied.unwritten && (light || first) {
-                    self.perform(effect, Ok(()));
+                    self.perform(effect, Ok(()), false);
                 } else {
                     let bulk = if new && bytes >= BULK_BYTES { bytes } else { 0 };
                     self.releases.push_bulk(applied.ticket, effect, bulk);
@@ -434,7 +467,7 @@ impl Room {
         let then = Then::Answer(asker, Ok(Reply::Done));
         let effect = Effect { notices: applied.actions, then };
         if applied.unwritten {
-            self.perform(effect, Ok(()));
+            self.perform(effect, Ok(()), false);
         } else {
             self.releases.push(applied.ticket, effect);
         }

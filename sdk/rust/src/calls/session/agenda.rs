@@ -37,10 +37,10 @@ pub(super) enum Matter {
 }
 
 /// Hashes of what this client itself made, which nobody else chooses.
-type Mixing = BuildHasherDefault<Mixer>;
+pub(in crate::calls) type Mixing = BuildHasherDefault<Mixer>;
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Mixer(u64);
+pub(in crate::calls) struct Mixer(u64);
 
 impl Hasher for Mixer {
     fn finish(&self) -> u64 {
@@ -64,9 +64,8 @@ impl Hasher for Mixer {
     }
 
     fn write_u128(&mut self, word: u128) {
-        for half in word.to_le_bytes().chunks(8) {
-            self.write(half);
-        }
+        let half = |word: u128| u64::try_from(word & u128::from(u64::MAX)).unwrap_or(0);
+        self.write_u64(half(word) ^ half(word >> 64));
     }
 }
 
@@ -80,25 +79,28 @@ pub(super) struct Agenda {
 }
 
 /// Times that count no more are taken out when they are as many as those that do, and so many more.
-const STALE_MAX: usize = 64;
+const STALE_MAX: usize = 256;
 
 impl Agenda {
     /// Sets the time of a matter; the one it had counts no more.
     pub(super) fn set(&mut self, matter: Matter, at: Instant) {
-        self.times.insert(matter, at);
+        let before = self.times.insert(matter, at);
         self.order.push(Reverse((at, matter)));
-        self.tidy();
+        if before.is_some() {
+            self.tidy(matter);
+        }
     }
 
     pub(super) fn clear(&mut self, matter: Matter) {
-        self.times.remove(&matter);
-        self.tidy();
+        if self.times.remove(&matter).is_some() {
+            self.tidy(matter);
+        }
     }
 
     /// Takes everything off that is said over a connection.
     pub(super) fn clear_connection(&mut self) {
         self.times.retain(|matter, _| !matches!(matter, Matter::Say(_) | Matter::Silence));
-        self.tidy();
+        self.pass_over();
     }
 
     pub(super) fn next(&self) -> Option<Instant> {
@@ -112,17 +114,30 @@ impl Agenda {
         Some((at, matter))
     }
 
-    /// Leaves what counts first in line, and not too much else behind it.
-    fn tidy(&mut self) {
+    /// A time of this matter counts no more. What is first in line counts, and there is not too much behind
+    /// it that does not.
+    fn tidy(&mut self, matter: Matter) {
         let Self { times, order } = self;
-        let counts = |(at, matter): &(Instant, Matter)| times.get(matter) == Some(at);
         if order.len() > 2 * times.len() + STALE_MAX {
-            order.retain(|Reverse(one)| counts(one));
+            order.retain(|Reverse(one)| counts(times, one));
         }
-        while order.peek().is_some_and(|Reverse(one)| !counts(one)) {
+        if order.peek().is_some_and(|Reverse((_, first))| *first == matter) {
+            self.pass_over();
+        }
+    }
+
+    /// Takes out what is first in line and counts no more.
+    fn pass_over(&mut self) {
+        let Self { times, order } = self;
+        while order.peek().is_some_and(|Reverse(one)| !counts(times, one)) {
             order.pop();
         }
     }
+}
+
+/// Whether a time is still the one of its matter.
+fn counts(times: &HashMap<Matter, Instant, Mixing>, (at, matter): &(Instant, Matter)) -> bool {
+    times.get(matter) == Some(at)
 }
 
 /// What is to be said, in order.

@@ -143,7 +143,7 @@ impl Session {
         &mut self,
         id: CallId,
         now: Instant,
-    ) -> Option<(String, Option<Duration>)> {
+    ) -> Option<(Vec<u8>, Option<Duration>)> {
         let asked = self.asked.get_mut(&id).filter(|asked| !asked.cancelled)?;
         let bytes = asked.call.params.get().len() as u64;
         if let Some(max) = self.body_bytes_max.filter(|max| bytes > *max) {
@@ -157,7 +157,7 @@ impl Session {
         let frame = Up::Request(Request {
             id,
             channel: call.channel.clone(),
-            params: Some(&*call.params),
+            params: Some(call.params.get().as_bytes()),
             key: call.key.clone(),
             timeout_ms: left.map(millis),
             queue_timeout_ms: call.queue_timeout.map(millis),
@@ -167,7 +167,7 @@ impl Session {
         Some((text(&frame), Some(asked.patience(self.pace.repeat))))
     }
 
-    pub(super) fn cancelling(&mut self, id: CallId) -> Option<String> {
+    pub(super) fn cancelling(&mut self, id: CallId) -> Option<Vec<u8>> {
         let asked = self.asked.get_mut(&id)?;
         asked.cancels += 1;
         if asked.cancels > CANCELS_SAID_MAX {
@@ -177,7 +177,7 @@ impl Session {
         Some(text(&Up::Cancel(Named { id })))
     }
 
-    pub(super) fn acknowledge(&mut self, id: CallId) -> Option<String> {
+    pub(super) fn acknowledge(&mut self, id: CallId) -> Option<Vec<u8>> {
         let said = self.acks.get_mut(&id)?;
         if *said == ACKS_SAID_MAX {
             self.acks.remove(&id);

@@ -99,14 +99,14 @@ impl Session {
         self.unsent = None;
     }
 
-    pub(super) fn init(&self) -> String {
+    pub(super) fn init(&self) -> Vec<u8> {
         // Whoever wants no more calls serves nothing any more.
         let serves = if self.is_stopping() { Vec::new() } else { self.me.serves.clone() };
         let (client, name) = (self.me.client, self.me.name.clone());
         text(&Up::Init(Init { client, name, serves, many: true, eager: true }))
     }
 
-    pub(super) fn ping(&self) -> String {
+    pub(super) fn ping(&self) -> Vec<u8> {
         let n = match self.link {
             Link::Live { pinged, .. } => pinged,
             _ => 0,

@@ -94,7 +94,7 @@ fn held(number: u128, fence: u64, held: bool) -> Down<Body> {
 /// Everything it says now.
 fn said(session: &mut Session, now: Instant) -> Vec<Up<serde_json::Value>> {
     let frames = std::iter::from_fn(|| session.next_frame(now));
-    frames.map(|text| serde_json::from_str(&text).unwrap()).collect()
+    frames.map(|text| serde_json::from_slice(&text).unwrap()).collect()
 }
 
 /// Everything it wants done now.

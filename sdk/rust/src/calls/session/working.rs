@@ -178,20 +178,20 @@ impl Session {
         }
     }
 
-    pub(super) fn accept(&self, id: CallId, fence: u64) -> Option<String> {
+    pub(super) fn accept(&self, id: CallId, fence: u64) -> Option<Vec<u8>> {
         let job = self.jobs.get(&(id, fence))?;
         let frame = Up::RequestAck(Fenced { id, fence });
         matches!(job.stage, Stage::Accepting(_)).then(|| text(&frame))
     }
 
     /// A heartbeat, and when the next is due, whether this one is answered or not.
-    pub(super) fn heartbeat(&self, id: CallId, fence: u64) -> Option<(String, Option<Duration>)> {
+    pub(super) fn heartbeat(&self, id: CallId, fence: u64) -> Option<(Vec<u8>, Option<Duration>)> {
         let job = self.jobs.get(&(id, fence))?;
         let frame = Up::Heartbeat(Fenced { id, fence });
         matches!(job.stage, Stage::Running).then(|| (text(&frame), Some(job.beat())))
     }
 
-    pub(super) fn response(&mut self, id: CallId, fence: u64) -> Option<String> {
+    pub(super) fn response(&mut self, id: CallId, fence: u64) -> Option<Vec<u8>> {
         let job = self.jobs.get_mut(&(id, fence))?;
         let Stage::Done(response) = &mut job.stage else { return None };
         let bytes = response.answer.as_ref().map_or(0, |answer| answer.get().len() as u64);
@@ -203,14 +203,14 @@ impl Session {
         Some(text(&Up::Response(Response {
             id,
             fence,
-            answer: response.answer.as_deref(),
+            answer: response.answer.as_ref().map(|answer| answer.get().as_bytes()),
             error: response.error.clone(),
             terminal: response.terminal,
             retry_after_ms: response.retry_after_ms,
         })))
     }
 
-    pub(super) fn stopping(&self) -> Option<String> {
+    pub(super) fn stopping(&self) -> Option<Vec<u8>> {
         (self.stop == Stop::Asked).then(|| text(&Up::Stop(Empty {})))
     }
 

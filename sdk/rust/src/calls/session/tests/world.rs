@@ -153,7 +153,7 @@ impl World {
             }
             self.perform(who);
             while let Some(text) = self.end(who).session.next_frame(now) {
-                self.send(who, Frame::Up(text));
+                self.send(who, Frame::Up(String::from_utf8(text).unwrap()));
             }
         }
         let done = |(at, ..): &(Instant, CallId, u64, u64), now| *at <= now;
