@@ -28,9 +28,10 @@ impl BadName {
     }
 }
 
-/// What a company, subsystem, database or device is called: 1 to 16 of `A-Z a-z 0-9 -`.
+/// What a company, subsystem, database or device is called: 1 to 16 of `A-Z a-z 0-9 -`. Cheap to clone:
+/// whatever is said of a message names three of them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct EntityId(Box<str>);
+pub struct EntityId(Arc<str>);
 
 impl EntityId {
     /// The most characters one has.

@@ -231,10 +231,11 @@ async fn requests_are_counted_by_route_and_never_by_path() {
         "{route=\"/healthz\",method=\"other\",status=\"405\"} 1",
         // Gone past the router, it has its place from the beginning.
         "{route=\"/v1/streams/topics/{topic}/messages\",method=\"POST\",status=\"200\"} 0",
+        "{route=\"/v1/exchange/messages\",method=\"POST\",status=\"201\"} 0",
     ] {
         assert!(requests.contains(&line), "{line} is not in {requests:?}");
     }
-    assert_eq!(requests.len(), 5);
+    assert_eq!(requests.len(), 6);
 }
 
 #[tokio::test]

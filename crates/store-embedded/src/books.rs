@@ -152,6 +152,8 @@ pub(crate) struct Batch {
     before: Vec<usize>,
     /// How many of the queue all of them are, void ones included.
     whole: usize,
+    /// There was more than was to be taken at once.
+    pub(crate) more: bool,
 }
 
 impl Batch {
@@ -582,6 +584,7 @@ impl Books {
             if last != Some(queued.sequence) {
                 let full = batch.moves.len() >= MOVES_AT_ONCE || bytes >= BYTES_AT_ONCE;
                 if entries == entries_max || full {
+                    batch.more = true;
                     break;
                 }
                 entries += 1;

@@ -24,6 +24,7 @@
 mod bodies;
 mod comparing;
 mod files;
+mod hand;
 mod known;
 mod list;
 mod name;
@@ -51,6 +52,7 @@ pub use self::report::{Compared, Foreign, Report};
 
 use self::comparing::{Comparing, Scope};
 use self::files::Files;
+use self::hand::Hand;
 use self::orders::{Desk, Order};
 use crate::books::Called;
 use crate::filing::Filing;
@@ -91,6 +93,8 @@ pub enum More {
 #[derive(Debug)]
 pub struct Folders {
     files: Files,
+    /// Fills files, if there is somebody.
+    hand: Option<Hand>,
     filing: Filing,
     bodies: Bodies,
     options: Options,
@@ -180,6 +184,7 @@ impl Folders {
         let (desk, shared) = (Arc::new(Desk::default()), Arc::clone(&filing.shared));
         Self {
             files: Files::new(Arc::clone(&disk)),
+            hand: None,
             filing,
             bodies: Bodies { disk, desk, shared },
             options,
@@ -203,6 +208,16 @@ impl Folders {
             refused: BTreeMap::new(),
             reports: Vec::new(),
         }
+    }
+
+    /// Has files filled on a thread beside the one that makes and moves them. What is done is the same;
+    /// in which order is not.
+    ///
+    /// # Errors
+    /// When the system gives no thread.
+    pub fn get_help(&mut self) -> io::Result<()> {
+        self.hand = Some(Hand::new(Arc::clone(&self.files.disk))?);
+        Ok(())
     }
 
     /// What gives orders, from any thread.

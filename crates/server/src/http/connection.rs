@@ -42,6 +42,7 @@ use tower::Service as _;
 
 use super::alarm::Alarms;
 use super::correlation::{REQUEST_ID, RequestId};
+use super::direct::Errand;
 use super::express::Left;
 use super::front::Door;
 use super::seldom::Seldom;
@@ -469,11 +470,11 @@ impl Service<Request<Incoming>> for Requests {
             let response = self.healthz(&request).map(|body| Answering { body, under_way });
             return Answer::Given(Some(response));
         }
-        if let Some(topic) = direct::topic_to_produce(request.method(), request.uri()) {
+        if let Some(errand) = Errand::of(request.method(), request.uri()) {
             let door = self.door.clone();
             return Answer::Worked(Box::pin(async move {
                 let alarms = &under_way.0.alarms;
-                let stored = direct::produce(&door, alarms, topic, request).await;
+                let stored = direct::run(&door, alarms, &errand, request).await;
                 Ok(stored.map(|body| Answering { body, under_way }))
             }));
         }

@@ -20,7 +20,7 @@ mod views;
 
 pub(super) use self::device::{
     __path_ack_messages, __path_activate_device, __path_device_log, __path_post_messages,
-    __path_show_self, ack_messages, activate_device, device_log, post_messages, show_self,
+    __path_show_self, Posting, ack_messages, activate_device, device_log, post_messages, show_self,
 };
 pub(super) use self::entities::*;
 pub(super) use self::fetch::{__path_fetch_messages, fetch_messages};

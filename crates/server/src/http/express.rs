@@ -21,23 +21,20 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
-use handoff_streams::TopicName;
 use http_body_util::BodyExt as _;
 use httparse::Status;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 
-use super::access::StreamsAsker;
 use super::alarm::{Alarm, Late};
 use super::connection::{Activity, UnderWay};
 use super::correlation::{REQUEST_ID, TRACERESPONSE};
-use super::direct;
+use super::direct::{Errand, Written};
 use super::front::{Door, Passage, caught};
 use super::json::too_large;
 use super::problem::Problem;
-use super::streams::{Intake, Written};
 
 /// What one read takes, and so the most a request may weigh here.
 const READ_BYTES: usize = 64 << 10;
@@ -67,7 +64,7 @@ pub(super) enum Left {
 #[derive(Debug)]
 struct Head {
     text: Box<[u8]>,
-    topic: TopicName,
+    errand: Errand,
     headers: HeaderMap,
     body_bytes: usize,
 }
@@ -161,7 +158,7 @@ fn head(bytes: &[u8]) -> Option<Head> {
     if !posts || head_bytes > HEAD_BYTES_MAX {
         return None;
     }
-    let topic = direct::topic_of(request.path?)?;
+    let errand = Errand::of_path(request.path?)?;
     let mut headers = HeaderMap::with_capacity(request.headers.len());
     let mut length = None;
     for line in &*request.headers {
@@ -182,7 +179,7 @@ fn head(bytes: &[u8]) -> Option<Head> {
             }
         }
     }
-    Some(Head { text: bytes.get(..head_bytes)?.into(), topic, headers, body_bytes: length? })
+    Some(Head { text: bytes.get(..head_bytes)?.into(), errand, headers, body_bytes: length? })
 }
 
 /// A length as everybody writes it.
@@ -195,19 +192,21 @@ fn decimal(text: &[u8]) -> Option<usize> {
 async fn answer(
     door: &Door,
     activity: &Activity,
-    Head { topic, headers, .. }: &Head,
+    Head { errand, headers, .. }: &Head,
     body: Bytes,
     out: &mut Vec<u8>,
 ) {
-    let passage = Passage::begin(door, &Method::POST, || direct::path_of(topic), headers);
+    let passage = Passage::begin(door, &Method::POST, || errand.path(), headers);
     let mut alarm = activity.alarms.set(passage.deadline().0);
-    let stored = caught(stored(door, &mut alarm, topic.clone(), headers, body)).await;
-    let route = &door.produce.route;
+    let stored = caught(stored(door, &mut alarm, (errand, headers), body)).await;
+    let counted = door.errands.of(errand);
+    let route = &*counted.route;
     let closes = activity.is_leaving();
     let (status, took) = match stored {
         Some(Ok(Ok(written))) => {
-            let took = passage.over(route, 200, None);
-            out.extend_from_slice(b"HTTP/1.1 200 OK\r\n");
+            let status = written.status.as_u16();
+            let took = passage.over(route, status, None);
+            first_line(out, written.status);
             line(out, &header::CONTENT_TYPE, written.media_type.as_bytes());
             line(out, &REQUEST_ID, passage.id().as_bytes());
             if let Some(trace) = passage.traceresponse(door) {
@@ -215,43 +214,43 @@ async fn answer(
             }
             end_head(out, written.bytes.len(), closes);
             out.extend_from_slice(&written.bytes);
-            (200, took)
+            (status, took)
         }
-        Some(Ok(Err(problem))) => refuse(door, &passage, Some(Ok(problem)), closes, out).await,
-        Some(Err(Late)) => refuse(door, &passage, Some(Err(Late)), closes, out).await,
-        None => refuse(door, &passage, None, closes, out).await,
+        Some(Ok(Err(problem))) => {
+            refuse(door, (&passage, route), Some(Ok(problem)), closes, out).await
+        }
+        Some(Err(Late)) => refuse(door, (&passage, route), Some(Err(Late)), closes, out).await,
+        None => refuse(door, (&passage, route), None, closes, out).await,
     };
-    door.app.metrics.http().answered_one(&door.produce, status, took);
+    door.app.metrics.http().answered_one(counted, status, took);
 }
 
 async fn stored(
     door: &Door,
     alarm: &mut Alarm<'_>,
-    topic: TopicName,
-    headers: &HeaderMap,
+    (errand, headers): (&Errand, &HeaderMap),
     body: Bytes,
 ) -> Result<Result<Written, Problem>, Late> {
-    let asker = StreamsAsker::admit(door, headers);
-    let intake = match asker.and_then(|asker| Intake::new(door, asker, topic, headers)) {
-        Ok(intake) => intake,
+    let admitted = match errand.admit(door, headers) {
+        Ok(admitted) => admitted,
         Err(problem) => return Ok(Err(problem)),
     };
-    if body.len() > intake.bytes_max() {
-        return Ok(Err(too_large(intake.bytes_max())));
+    if body.len() > admitted.bytes_max() {
+        return Ok(Err(too_large(admitted.bytes_max())));
     }
-    alarm.before(intake.store(body)).await
+    alarm.before(admitted.store(body)).await
 }
 
 /// Writes an answer that is none of what was hoped for.
 async fn refuse(
     door: &Door,
-    passage: &Passage,
+    (passage, route): (&Passage, &str),
     outcome: Option<Result<Problem, Late>>,
     closes: bool,
     out: &mut Vec<u8>,
 ) -> (u16, Duration) {
     let outcome = outcome.map(|outcome| outcome.map(|problem| problem.into_response()));
-    let (response, took) = passage.end(door, &door.produce.route, outcome);
+    let (response, took) = passage.end(door, route, outcome);
     let status = response.status().as_u16();
     write_response(response, closes, out).await;
     (status, took)
@@ -261,15 +260,19 @@ async fn write_response(response: Response, closes: bool, out: &mut Vec<u8>) {
     let (parts, body) = response.into_parts();
     // What problems are made of is all there.
     let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
-    let (code, reason) = (parts.status.as_str(), parts.status.canonical_reason().unwrap_or(""));
-    for piece in ["HTTP/1.1 ", code, " ", reason, "\r\n"] {
-        out.extend_from_slice(piece.as_bytes());
-    }
+    first_line(out, parts.status);
     for (name, value) in &parts.headers {
         line(out, name, value.as_bytes());
     }
     end_head(out, body.len(), closes);
     out.extend_from_slice(&body);
+}
+
+fn first_line(out: &mut Vec<u8>, status: StatusCode) {
+    let (code, reason) = (status.as_str(), status.canonical_reason().unwrap_or(""));
+    for piece in ["HTTP/1.1 ", code, " ", reason, "\r\n"] {
+        out.extend_from_slice(piece.as_bytes());
+    }
 }
 
 fn line(out: &mut Vec<u8>, name: &HeaderName, value: &[u8]) {
@@ -303,7 +306,7 @@ fn wall() -> SystemTime {
 
 #[cfg(test)]
 mod tests {
-    use super::{decimal, plain};
+    use super::{Errand, decimal, plain};
 
     const HEAD: &str = "POST /v1/streams/topics/orders/messages HTTP/1.1\r\nhost: localhost\r\n";
 
@@ -320,7 +323,7 @@ mod tests {
         let read = plain(&bytes, &mut last).unwrap();
         assert_eq!((&read.body[..], &read.rest[..]), (&b"{}"[..], &b"GET /"[..]));
         let head = last.unwrap();
-        assert_eq!(head.topic.to_string(), "orders");
+        assert_eq!(head.errand, Errand::Produce("orders".parse().unwrap()));
         assert_eq!(head.headers.len(), 2, "its length and its connection are nobody's concern");
     }
 

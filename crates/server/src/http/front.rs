@@ -22,9 +22,10 @@ use tracing::{Instrument as _, Span, error_span, field};
 
 use super::alarm::Late;
 use super::correlation::{REQUEST_ID, RequestId, TRACERESPONSE, Trace};
+use super::direct::Errands;
 use super::problem::Problem;
-use super::{App, Limits, direct};
-use crate::telemetry::{Counted, RequestLabels};
+use super::{App, Limits};
+use crate::telemetry::RequestLabels;
 
 /// Headers that proxies add.
 static PROXY_HEADERS: [HeaderName; 3] = [
@@ -48,8 +49,8 @@ pub(super) struct Behind {
     pub(super) document: Bytes,
     /// Answers of `/healthz`, which goes past the front.
     pub(super) healthz: Counter,
-    /// Messages that are stored, which go past the router.
-    pub(super) produce: Counted,
+    /// What goes past the router.
+    pub(super) errands: Errands,
 }
 
 impl Door {
@@ -61,10 +62,9 @@ impl Door {
     ) -> Self {
         let route = routes.label(Some("/healthz"));
         let labels = RequestLabels { route, method: "GET", status: 200 };
-        let http = app.metrics.http();
-        let healthz = http.requests.get_or_create_owned(&labels);
-        let produce = http.counted(&routes.label(Some(direct::PRODUCE)), "POST");
-        Self(Arc::new(Behind { app, stop, routes, document, healthz, produce }))
+        let healthz = app.metrics.http().requests.get_or_create_owned(&labels);
+        let errands = Errands::new(&app, &routes);
+        Self(Arc::new(Behind { app, stop, routes, document, healthz, errands }))
     }
 }
 

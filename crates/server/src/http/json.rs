@@ -25,6 +25,9 @@ use super::front::{Deadline, Door};
 use super::nearest::nearest;
 use super::problem::Problem;
 
+/// The media type of JSON.
+pub(super) const JSON: &str = "application/json";
+
 /// The version of every body: 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct V1;
@@ -76,19 +79,27 @@ impl<T: DeserializeOwned> FromRequest<Door> for Json<T> {
 
 impl<T: Serialize> IntoResponse for Json<T> {
     fn into_response(self) -> Response {
-        match serde_json::to_vec(&self.0) {
-            Ok(body) => {
-                let mut response = Response::new(Body::from(body));
-                let json = HeaderValue::from_static("application/json");
-                response.headers_mut().insert(header::CONTENT_TYPE, json);
-                response
-            }
-            Err(why) => {
-                tracing::error!(error = &why as &dyn std::error::Error, "an answer has no JSON");
-                Problem::panicked().into_response()
-            }
+        match encode(&self.0) {
+            Ok(body) => written(body, JSON),
+            Err(problem) => problem.into_response(),
         }
     }
+}
+
+/// Writes an answer as JSON.
+pub(super) fn encode<T: Serialize>(body: &T) -> Result<Vec<u8>, Problem> {
+    serde_json::to_vec(body).map_err(|why| {
+        tracing::error!(error = &why as &dyn std::error::Error, "an answer has no JSON");
+        Problem::panicked()
+    })
+}
+
+/// An answer that is written already.
+pub(super) fn written(body: Vec<u8>, media_type: &'static str) -> Response {
+    let mut response = Response::new(Body::from(body));
+    let kind = HeaderValue::from_static(media_type);
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response
 }
 
 /// A thing was made, and this is where it is.

@@ -23,7 +23,7 @@ use handoff_types::{Code, Sight};
 
 #[cfg(test)]
 pub(super) use self::outgoing::{NewMessages, PageBody, StoredBody};
-pub(super) use self::produce::{__path_produce, Intake, Written, produce};
+pub(super) use self::produce::{__path_produce, Intake, produce};
 pub(super) use self::read::{__path_browse_key, __path_read_messages, browse_key, read_messages};
 #[cfg(test)]
 pub(super) use self::tail::TailClosed;

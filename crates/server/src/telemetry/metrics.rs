@@ -377,27 +377,30 @@ pub struct Counted {
     /// The route, as a label.
     pub route: Arc<str>,
     method: &'static str,
-    ok: Counter,
+    /// What most are answered.
+    usual: u16,
+    usually: Counter,
     seconds: Histogram,
 }
 
 impl HttpMetrics {
-    /// The metrics of one route.
-    pub fn counted(&self, route: &Arc<str>, method: &'static str) -> Counted {
-        let labels = RequestLabels { route: Arc::clone(route), method, status: 200 };
+    /// The metrics of one route that most are answered this status by.
+    pub fn counted(&self, route: &Arc<str>, method: &'static str, usual: u16) -> Counted {
+        let labels = RequestLabels { route: Arc::clone(route), method, status: usual };
         let of_route = RouteLabels { route: Arc::clone(route), method };
         Counted {
-            ok: self.requests.get_or_create_owned(&labels),
+            usually: self.requests.get_or_create_owned(&labels),
             seconds: self.seconds.get_or_create_owned(&of_route),
             route: Arc::clone(route),
             method,
+            usual,
         }
     }
 
     /// A request of a counted route was answered.
     pub fn answered_one(&self, counted: &Counted, status: u16, took: Duration) {
-        if status == 200 {
-            counted.ok.inc();
+        if status == counted.usual {
+            counted.usually.inc();
             return counted.seconds.observe(took.as_secs_f64());
         }
         let (route, method) = (Arc::clone(&counted.route), counted.method);

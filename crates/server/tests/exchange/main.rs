@@ -21,5 +21,6 @@ mod posting;
 mod processing;
 mod refusing;
 mod restarting;
+mod shortcut;
 mod whole;
 mod world;

@@ -1,5 +1,7 @@
 //! A client that hides nothing: one request at a time, or bytes as they are.
 
+pub mod talk;
+
 use std::net::SocketAddr;
 use std::time::Duration;
 

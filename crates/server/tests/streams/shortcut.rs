@@ -1,68 +1,9 @@
 //! What is answered past hyper is answered as hyper would.
 
-use std::collections::BTreeMap;
+use serde_json::json;
 
-use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
-use tokio::time::timeout;
-
-use crate::http_client::PATIENCE;
+use crate::http_client::talk::{FOR_HYPER, Talk, both};
 use crate::world::World;
-
-/// A line that makes a request one for hyper, and changes nothing else.
-const FOR_HYPER: &str = "te: trailers\r\n";
-
-struct Talk {
-    stream: TcpStream,
-    read: Vec<u8>,
-}
-
-#[derive(Debug, PartialEq)]
-struct Heard {
-    first: String,
-    lines: BTreeMap<String, String>,
-    body: Value,
-}
-
-impl Talk {
-    async fn begin(world: &World) -> Self {
-        Self { stream: TcpStream::connect(world.address).await.unwrap(), read: Vec::new() }
-    }
-
-    async fn say(&mut self, words: &str) {
-        self.stream.write_all(words.as_bytes()).await.unwrap();
-    }
-
-    /// The next answer; none if the connection is closed instead.
-    async fn hear(&mut self) -> Option<Heard> {
-        loop {
-            if let Some((heard, bytes)) = answer(&self.read) {
-                self.read.drain(..bytes);
-                return Some(heard);
-            }
-            let reading = self.stream.read_buf(&mut self.read);
-            if timeout(PATIENCE, reading).await.expect("it answers").unwrap() == 0 {
-                assert!(self.read.is_empty(), "half an answer");
-                return None;
-            }
-        }
-    }
-}
-
-fn answer(read: &[u8]) -> Option<(Heard, usize)> {
-    let head_bytes = read.windows(4).position(|four| four == b"\r\n\r\n")? + 4;
-    let head = std::str::from_utf8(&read[..head_bytes - 4]).unwrap();
-    let mut lines = head.split("\r\n");
-    let first = lines.next().unwrap().to_owned();
-    let lines: BTreeMap<String, String> = lines
-        .map(|line| line.split_once(": ").unwrap())
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .collect();
-    let end = head_bytes + lines["content-length"].parse::<usize>().unwrap();
-    let body = serde_json::from_slice(read.get(head_bytes..end)?).unwrap();
-    Some((Heard { first, lines, body }, end))
-}
 
 fn request(topic: &str, lines: &str, body: &str) -> String {
     let length = body.len();
@@ -75,21 +16,6 @@ const JSON: &str = "host: localhost\r\ncontent-type: application/json\r\n";
 
 fn message(payload: &str) -> String {
     json!({"version": 1, "messages": [{"payload": payload}]}).to_string()
-}
-
-/// What differs from one request to the next whoever answers it.
-fn without_names(mut heard: Heard) -> Heard {
-    assert!(heard.lines.remove("x-request-id").is_some(), "{heard:?}");
-    assert_eq!(heard.lines.remove("date").map(|date| date.len()), Some(29), "{heard:?}");
-    if let Some(trace) = heard.lines.get_mut("traceresponse") {
-        trace.replace_range(36..52, "................");
-    }
-    heard.lines.remove("content-length");
-    if let Some(body) = heard.body.as_object_mut() {
-        body.remove("requestId");
-        body.remove("results");
-    }
-    heard
 }
 
 #[tokio::test]
@@ -110,11 +36,8 @@ async fn whatever_is_asked_is_answered_in_the_same_words_with_and_without_hyper(
         ("orders", "host: localhost\r\n", &sound, "415"),
         ("orders", "host: evil.example\r\ncontent-type: application/json\r\n", &sound, "421"),
     ] {
-        let (mut plain, mut other) = (Talk::begin(&world).await, Talk::begin(&world).await);
-        plain.say(&request(topic, lines, body)).await;
-        other.say(&request(topic, &format!("{lines}{FOR_HYPER}"), body)).await;
-        let (plain, other) = (plain.hear().await.unwrap(), other.hear().await.unwrap());
-        let (plain, other) = (without_names(plain), without_names(other));
+        let other = request(topic, &format!("{lines}{FOR_HYPER}"), body);
+        let (plain, other) = both(world.address, &request(topic, lines, body), &other).await;
         assert_eq!(plain, other);
         let said = &plain.first;
         assert!(said.starts_with(&format!("HTTP/1.1 {status} ")), "{body:.40}: {said}");
@@ -125,7 +48,7 @@ async fn whatever_is_asked_is_answered_in_the_same_words_with_and_without_hyper(
 async fn a_conversation_goes_on_when_something_else_is_asked() {
     let world = World::start().await;
     world.topic("orders", 1).await;
-    let mut talk = Talk::begin(&world).await;
+    let mut talk = Talk::begin(world.address).await;
     for offset in 0..3 {
         talk.say(&request("orders", JSON, &message("plain"))).await;
         let heard = talk.hear().await.unwrap();
@@ -141,7 +64,7 @@ async fn a_conversation_goes_on_when_something_else_is_asked() {
 async fn requests_that_are_sent_together_are_answered_in_their_order() {
     let world = World::start().await;
     world.topic("orders", 1).await;
-    let mut talk = Talk::begin(&world).await;
+    let mut talk = Talk::begin(world.address).await;
     let both = request("orders", JSON, &message("one")) + &request("orders", JSON, &message("two"));
     talk.say(&both).await;
     for offset in 0..2 {
@@ -153,7 +76,7 @@ async fn requests_that_are_sent_together_are_answered_in_their_order() {
 async fn a_request_that_comes_byte_by_byte_is_stored_once() {
     let world = World::start().await;
     world.topic("orders", 1).await;
-    let mut talk = Talk::begin(&world).await;
+    let mut talk = Talk::begin(world.address).await;
     talk.stream.set_nodelay(true).unwrap();
     for byte in request("orders", JSON, &message("slow")).chars() {
         talk.say(&byte.to_string()).await;
@@ -168,10 +91,10 @@ async fn a_request_that_comes_byte_by_byte_is_stored_once() {
 async fn a_server_that_stops_closes_whoever_asks_nothing() {
     let world = World::start().await;
     world.topic("orders", 1).await;
-    let mut talk = Talk::begin(&world).await;
+    let mut talk = Talk::begin(world.address).await;
     talk.say(&request("orders", JSON, &message("one"))).await;
     assert!(talk.hear().await.is_some());
-    let silent = Talk::begin(&world).await;
+    let silent = Talk::begin(world.address).await;
     world.stop().await;
     assert_eq!(talk.hear().await, None);
     drop(silent);
@@ -183,7 +106,7 @@ async fn a_token_is_asked_for_on_the_short_way_too() {
     let bearer = format!("{JSON}authorization: Bearer {token}\r\n");
     let create = json!({"version": 1, "name": "orders", "partitions": 1});
     world.ask(&token, "POST", "/v1/streams/topics", &create).await;
-    let mut talk = Talk::begin(&world).await;
+    let mut talk = Talk::begin(world.address).await;
     talk.say(&request("orders", JSON, &message("mine"))).await;
     assert!(talk.hear().await.unwrap().first.contains(" 401 "));
     talk.say(&request("orders", &bearer, &message("mine"))).await;

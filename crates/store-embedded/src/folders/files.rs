@@ -4,9 +4,11 @@ use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use handoff_exchange::{EntityId, Place, Spot};
 use handoff_log::disk::{Disk, FoundWhat, Open, read_full_at, remove_if_there, write_all_at};
 
+use super::hand::Made;
 use super::known::Filed;
 use super::name::{CONFLICT, is_day, place_dir, spot_dir};
 
@@ -75,15 +77,15 @@ impl Files {
     /// It has its name before it is whole: another name first would cost half as much again, and
     /// nobody needs it. Until the next sync the body is read from the journal, and whatever a crash
     /// leaves of the file is replaced, see [`crate::filing::Filing`].
-    pub(super) fn write(&mut self, dir: &str, name: &str, body: &[u8]) -> io::Result<()> {
-        let path = format!("{dir}/{name}");
+    pub(super) fn write(&mut self, dir: &str, name: &str, body: &Bytes) -> io::Result<()> {
+        self.make(dir, name, body)?.fill(&*self.disk)
+    }
+
+    /// Makes a file under a name that nothing has, to be filled.
+    pub(super) fn make(&mut self, dir: &str, name: &str, body: &Bytes) -> io::Result<Made> {
+        let path = [dir, "/", name].concat();
         let file = self.inside(dir, |disk| disk.open(&path, Open::Create))?;
-        let written = write_all_at(&*file, body, 0);
-        if written.is_err() {
-            // If that fails too, it is set aside as what it is: not the message.
-            drop(remove_if_there(&*self.disk, &path));
-        }
-        written
+        Ok(Made { path, file, body: body.clone() })
     }
 
     /// Writes a file in place of whatever has its name. It is there as a whole or not at all, until a
@@ -108,7 +110,7 @@ impl Files {
 
     /// Moves a file to a name that nothing has.
     pub(super) fn shift(&mut self, from: &str, dir: &str, name: &str) -> io::Result<()> {
-        let to = format!("{dir}/{name}");
+        let to = [dir, "/", name].concat();
         self.inside(dir, |disk| disk.rename_new(from, &to))
     }
 

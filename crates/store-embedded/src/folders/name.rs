@@ -63,16 +63,32 @@ impl FileName {
         + "__".len()
         + Kind::LENGTH_MAX
         + ".json".len();
+
+    /// The name. Every file that is written or moved needs one, so it is put together without a
+    /// formatter.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let Self { seq, id, from, to, kind } = self;
+        let mut text = String::with_capacity(Self::LENGTH_MAX);
+        for nth in (0..16).rev() {
+            let digit = u32::try_from(seq.0 >> (4 * nth) & 15).unwrap_or_default();
+            text.push(char::from_digit(digit, 16).unwrap_or('0'));
+        }
+        for part in ["-", id.as_str(), "_from_", from.as_str(), "_to_", to.as_str()] {
+            text.push_str(part);
+        }
+        if let Some(kind) = kind {
+            text.push_str("__");
+            text.push_str(kind.as_str());
+        }
+        text.push_str(".json");
+        text
+    }
 }
 
 impl fmt::Display for FileName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { seq, id, from, to, kind } = self;
-        write!(f, "{:016x}-{id}_from_{from}_to_{to}", seq.0)?;
-        if let Some(kind) = kind {
-            write!(f, "__{kind}")?;
-        }
-        f.write_str(".json")
+        f.write_str(&self.text())
     }
 }
 
@@ -150,7 +166,7 @@ pub(super) const fn has_days(place: Place) -> bool {
 
 /// The folder of a place of a database.
 pub(super) fn place_dir(database: &EntityId, place: Place) -> String {
-    format!("{ROOT}/{database}/{}", place_name(place))
+    [ROOT, "/", database.as_str(), "/", place_name(place)].concat()
 }
 
 /// The folder of a spot.

@@ -26,10 +26,10 @@ impl Folders {
     /// Puts the file of a message where it belongs, from wherever it is.
     pub(super) fn set_right(&mut self, filed: &Filed, from: Option<Spot>) -> io::Result<()> {
         let here = spot_dir(&filed.database, filed.spot);
-        let name = filed.name.to_string();
+        let name = filed.name.text();
         let from = from.map(|from| spot_dir(&filed.database, from)).filter(|from| *from != here);
         if let Some(from) = from
-            && self.move_here(&format!("{from}/{name}"), filed)?
+            && self.move_to((&here, &name), &[&from, "/", &name].concat(), filed)?
         {
             return Ok(());
         }
@@ -76,9 +76,18 @@ impl Folders {
 
     /// Moves a file to where it belongs, unless there is none. Gives whether there was one.
     pub(super) fn move_here(&mut self, from: &str, filed: &Filed) -> io::Result<bool> {
-        let here = spot_dir(&filed.database, filed.spot);
-        let name = filed.name.to_string();
-        match self.files.shift(from, &here, &name) {
+        let (here, name) = (spot_dir(&filed.database, filed.spot), filed.name.text());
+        self.move_to((&here, &name), from, filed)
+    }
+
+    /// The same by whoever knows the folder and the name already.
+    fn move_to(
+        &mut self,
+        (here, name): (&str, &str),
+        from: &str,
+        filed: &Filed,
+    ) -> io::Result<bool> {
+        match self.files.shift(from, here, name) {
             Ok(()) => {}
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
             // A folder under the name of a file: somebody made it.

@@ -12,19 +12,25 @@ use handoff_log::segments::Move;
 use handoff_types::{Position, Steady};
 
 use super::files::{Content, content};
+use super::hand::Made;
 use super::known::{Filed, Known};
 use super::name::spot_dir;
 use super::{Folders, Report, WRITING_PAUSE_MAX, ask_messages, is_full};
+use crate::books::Batch;
 
 /// Bodies of how many records are written before it is noted that they are: on a slow disk these are
 /// what whoever sends waits for at once.
 const FILED_AT_ONCE: usize = 256;
 
+/// Of how many a batch is so that it is worth a second pair of hands.
+const HELPED_FROM: usize = 64;
+
 /// The bodies of the record that was read last.
 type Last = Option<(Position, Vec<Bytes>)>;
 
 impl Folders {
-    /// Writes the bodies of a batch. Gives whether there was one.
+    /// Writes the bodies of a batch. Gives whether there was more than a batch: what comes while one is
+    /// written waits for others, because the room is asked once for all of them.
     pub(super) fn file(&mut self, known: &mut dyn Known, now: Steady) -> bool {
         if !self.writing.is_due(now) {
             return false;
@@ -36,16 +42,12 @@ impl Folders {
         }
         let seqs: Vec<Seq> = batch.moves.iter().map(|moved| Seq(moved.base)).collect();
         let Some(answers) = ask_messages(known, &seqs) else { return false };
-        let mut last = None;
         let mut failed = None;
         let mut done = 0;
-        let records = batch.moves.iter().zip(&batch.sequences);
-        for ((moved, sequence), filed) in records.zip(answers) {
-            let seq = Seq(moved.base);
-            if !self.filed.contains(&seq)
-                && let Some(filed) = filed
-                && let Err(fault) =
-                    self.file_one(moved, &filed, *sequence <= self.filing.unsure, &mut last)
+        let outcomes = self.file_all(&batch, &answers);
+        for ((seq, filed), outcome) in seqs.into_iter().zip(&answers).zip(outcomes) {
+            if let Some(filed) = filed
+                && let Err(fault) = outcome
             {
                 self.written(seq, Err(&fault), now);
                 let full = is_full(&fault);
@@ -78,40 +80,79 @@ impl Folders {
             }
             None => {
                 self.writing.succeeded();
-                true
+                batch.more
             }
         }
     }
 
+    /// Writes the bodies of a batch, and says what became of each, up to the first that met a full disk.
+    fn file_all(&mut self, batch: &Batch, answers: &[Option<Filed>]) -> Vec<io::Result<()>> {
+        let helped = batch.moves.len() >= HELPED_FROM;
+        let mut hand = self.hand.take_if(|_| helped);
+        let mut last = None;
+        let mut outcomes = Vec::with_capacity(batch.moves.len());
+        let records = batch.moves.iter().zip(&batch.sequences);
+        for (nth, ((moved, sequence), filed)) in records.zip(answers).enumerate() {
+            let unsure = *sequence <= self.filing.unsure;
+            let outcome = match filed {
+                Some(filed) if !self.filed.contains(&Seq(moved.base)) => {
+                    match (self.file_one(moved, filed, unsure, &mut last), &mut hand) {
+                        (Ok(Some(made)), Some(hand)) => {
+                            hand.give(nth, made);
+                            Ok(())
+                        }
+                        (Ok(Some(made)), None) => made.fill(&*self.files.disk),
+                        (done, _) => done.map(drop),
+                    }
+                }
+                _ => Ok(()),
+            };
+            let full = outcome.as_ref().is_err_and(is_full);
+            outcomes.push(outcome);
+            if full {
+                break;
+            }
+        }
+        if let Some(mut hand) = hand {
+            for (nth, fault) in hand.wait() {
+                if let Some(outcome) = outcomes.get_mut(nth) {
+                    *outcome = Err(fault);
+                }
+            }
+            self.hand = Some(hand);
+        }
+        outcomes
+    }
+
+    /// Writes the file of a message, but for what is to be filled in.
     fn file_one(
         &mut self,
         moved: &Move,
         filed: &Filed,
         unsure: bool,
         last: &mut Last,
-    ) -> io::Result<()> {
+    ) -> io::Result<Option<Made>> {
         let dir = spot_dir(&filed.database, filed.spot);
-        let name = filed.name.to_string();
+        let name = filed.name.text();
         let Some(body) = self.body_of(moved, last)? else {
-            return self.without_body(&dir, &name, filed);
+            return self.without_body(&dir, &name, filed).map(|()| None);
         };
-        let written = match unsure {
-            true => self.files.replace(&dir, &name, &body),
-            false => self.files.write(&dir, &name, &body),
-        };
-        match written {
+        if unsure {
+            return self.files.replace(&dir, &name, &body).map(|()| None);
+        }
+        match self.files.make(&dir, &name, &body) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-            other => return other,
+            other => return other.map(Some),
         }
         let path = format!("{dir}/{name}");
         match content(&*self.files.disk, &path, filed)? {
-            Content::Right => Ok(()),
+            Content::Right => Ok(None),
             Content::Nothing => Err(ErrorKind::AlreadyExists.into()),
             Content::Wrong(length) => {
                 self.files.set_aside(&path, length)?;
                 let words = "another file was in the place of a message and was set aside";
                 self.reports.push(Report::Mended { path, words });
-                self.files.write(&dir, &name, &body)
+                self.files.make(&dir, &name, &body).map(Some)
             }
         }
     }

@@ -7,7 +7,9 @@ use std::time::Duration;
 use handoff_exchange::{Action, Ask, Seq, Status, Step};
 use handoff_log::disk::{Counting, Disk, Memory};
 use handoff_store_embedded::Called;
-use handoff_store_embedded::folders::{Answer, BodyError, Known, Question, Report, processes_json};
+use handoff_store_embedded::folders::{
+    Answer, BodyError, Known, More, Question, Report, processes_json,
+};
 
 use crate::locked::Locked;
 use crate::world::{Direct, World, body, message};
@@ -32,6 +34,26 @@ fn a_file_costs_one_open_and_one_write_and_a_batch_one_sync() {
     world.work().unwrap();
     assert_eq!(counting.counts().sync_alls, after.sync_alls);
     world.check_folders("filed");
+}
+
+/// The room was asked where files belong for every handful that came while the last were written.
+#[test]
+fn what_comes_while_a_batch_is_written_waits_for_others() {
+    let mut world = World::new(&(Arc::new(Memory::new()) as Arc<dyn Disk>));
+    for number in 0..300 {
+        world.post("a", &format!("m{number}")).unwrap();
+    }
+    let work = |world: &mut World| {
+        let mut known = Direct(world.host.state());
+        let more = world.folders.work(&mut known, world.now.steady);
+        (more, world.files().len())
+    };
+    assert_eq!(work(&mut world), (More::Now, 256), "more than a batch is gone on with at once");
+    assert_eq!(
+        work(&mut world),
+        (More::No, 300),
+        "less than one is not, and is written all the same"
+    );
 }
 
 /// Devices were kept waiting for syncs: a body in a file that was not synced counted as one that still

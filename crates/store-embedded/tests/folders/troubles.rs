@@ -10,7 +10,7 @@ use handoff_store_embedded::folders::Report;
 use handoff_types::{Sequence, Span};
 
 use crate::locked::Locked;
-use crate::world::{DAY, Direct, World};
+use crate::world::{DAY, Direct, World, message};
 
 fn locked() -> (Locked, World) {
     let disk = Locked::new(Arc::new(Memory::new()));
@@ -148,6 +148,82 @@ fn a_full_disk_leaves_bodies_in_the_journal_until_there_is_room() {
 
 /// After a failed sync the system may say that all is well though it dropped the pages: only what is
 /// written again counts.
+#[test]
+fn whoever_is_helped_leaves_the_same_behind_whatever_fails() {
+    let only = |call, nth| Some((Calls::Only(call), nth));
+    for fault in [
+        None,
+        only(Call::Write, 1),
+        only(Call::Write, 40),
+        only(Call::Write, 100),
+        only(Call::Open, 1),
+        only(Call::Open, 70),
+    ] {
+        let (disk, faults) = Faulty::new(Arc::new(Memory::new()));
+        let mut world = World::new(&(Arc::new(disk) as Arc<dyn Disk>));
+        world.folders.get_help().unwrap();
+        for number in 0..100 {
+            world.post("a", &format!("m{number}")).unwrap();
+        }
+        if let Some((calls, nth)) = fault {
+            faults.fail_nth(calls, nth);
+        }
+        world.work().unwrap();
+        let when = format!("{fault:?}");
+        assert_eq!(world.orders.behind().bodies > 0, fault.is_some(), "{when}");
+        world.check_bodies(&when);
+        world.pass(Span::from_secs(1));
+        world.work().unwrap();
+        assert_eq!(world.orders.behind().bodies, 0, "{when}");
+        world.check_folders(&when);
+        world.check_bodies(&when);
+    }
+}
+
+/// More files than are handed over at once, in one batch.
+#[test]
+fn a_request_of_a_thousand_messages_is_written_by_both_hands() {
+    let (disk, faults) = Faulty::new(Arc::new(Memory::new()));
+    let mut world = World::new(&(Arc::new(disk) as Arc<dyn Disk>));
+    world.folders.get_help().unwrap();
+    let device = world.no("a");
+    for piece in 0..20 {
+        let messages = (0..50).map(|at| message(&format!("m{piece}-{at}"))).collect();
+        world.ask(Ask::Post { device, messages }).unwrap();
+    }
+    faults.fail_nth(Calls::Only(Call::Write), 700);
+    world.work().unwrap();
+    let behind = world.orders.behind();
+    assert!(behind.unwritten > 0 && behind.written > 600, "{behind:?}");
+    world.pass(Span::from_secs(1));
+    world.work().unwrap();
+    assert_eq!(world.orders.behind().bodies, 0);
+    world.check_folders("a thousand");
+}
+
+#[test]
+fn a_disk_that_is_full_for_both_hands_loses_nothing() {
+    let (disk, faults) = Faulty::new(Arc::new(Memory::new()));
+    let mut world = World::new(&(Arc::new(disk) as Arc<dyn Disk>));
+    world.folders.get_help().unwrap();
+    for number in 0..100 {
+        world.post("a", &format!("m{number}")).unwrap();
+    }
+    faults.fill(20_000);
+    world.work().unwrap();
+    assert!(
+        matches!(world.reports[..], [Report::Behind { full: true, .. }]),
+        "{:?}",
+        world.reports
+    );
+    world.check_bodies("while there is no room");
+    faults.clear();
+    world.pass(Span::from_secs(1));
+    world.work().unwrap();
+    assert_eq!(world.orders.behind().bodies, 0);
+    world.check_folders("there is room again");
+}
+
 #[test]
 fn what_a_failed_sync_was_to_cover_is_written_again() {
     let crash = Crash::new();

@@ -3,7 +3,7 @@
 use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
-use handoff_exchange::{Company, Database, Device, EntityId};
+use handoff_exchange::{Company, Database, Device, DeviceNo, Digest, EntityId};
 use handoff_house::ActKind;
 use handoff_types::{Code, Room, Sight};
 
@@ -20,12 +20,14 @@ use crate::rooms::exchange::{Directory, ExchangeRoom};
 pub(super) const DEVICE_PREFIX: &str = "hxd_";
 pub(super) const DATABASE_PREFIX: &str = "hxb_";
 
-/// A device.
+/// A device, for as long as one request.
 #[derive(Debug)]
-pub(super) struct DeviceCaller {
-    pub(super) room: ExchangeRoom,
-    pub(super) device: Device,
-    pub(super) door: Door,
+pub(super) struct DeviceCaller<'a> {
+    pub(super) room: &'a ExchangeRoom,
+    pub(super) device: DeviceNo,
+    door: &'a Door,
+    /// Of the token it showed.
+    token: Digest,
 }
 
 /// An ERP, or somebody who may speak for it.
@@ -48,9 +50,9 @@ pub(in crate::http) struct Manager {
 }
 
 /// The room, if it is open.
-pub(super) fn room(door: &Door) -> Result<ExchangeRoom, Problem> {
+pub(super) fn room(door: &Door) -> Result<&ExchangeRoom, Problem> {
     let rooms = door.app.rooms().ok_or_else(|| Problem::closed(&door.app, Room::House))?;
-    rooms.exchange.clone().ok_or_else(|| Problem::closed(&door.app, Room::Exchange))
+    rooms.exchange.as_ref().ok_or_else(|| Problem::closed(&door.app, Room::Exchange))
 }
 
 /// Whether there is a server behind the door yet, and it was meant.
@@ -64,41 +66,54 @@ fn refuse(door: &Door, error: RoomError) -> Problem {
     Problem::of(&door.app, Room::Exchange, error)
 }
 
-impl DeviceCaller {
+impl<'a> DeviceCaller<'a> {
     /// Lets a device in. Its token is its identity, so it is asked for also while auth is off.
-    pub(super) fn admit(door: &Door, headers: &HeaderMap) -> Result<Self, Problem> {
+    pub(super) fn admit(door: &'a Door, headers: &HeaderMap) -> Result<Self, Problem> {
         at_the_door(door, headers)?;
         let missing = || Problem::new(Code::TokenMissing, "a device shows its own token");
         let text = bearer(headers).ok_or_else(missing)?;
         if !text.starts_with(DEVICE_PREFIX.as_bytes()) {
-            return Err(Problem::new(Code::TokenUnknown, "this is the token of no device"));
+            return Err(no_device());
         }
-        let room = room(door)?;
-        let found = room.directory(|known| known.device_by_token(&digest(text)).cloned());
-        let unknown = || Problem::new(Code::TokenUnknown, "this is the token of no device");
-        let device = found.ok_or_else(unknown)?;
-        let caller = Self { room, device, door: door.clone() };
-        caller.expect_free()?;
-        Ok(caller)
+        let (room, token) = (room(door)?, digest(text));
+        let device = room.directory(|known| {
+            let device = known.device_by_token(&token).ok_or_else(no_device)?;
+            if device.blocked { Err(blocked()) } else { Ok(device.no) }
+        })?;
+        Ok(Self { room, device, door, token })
+    }
+
+    /// What is known of the device at this moment. Refuses one that is locked out, also if it was not
+    /// when it came.
+    pub(super) fn look<T>(
+        &self,
+        look: impl FnOnce(&Directory, &Device) -> Option<T>,
+    ) -> Result<T, Problem> {
+        self.room.directory(|known| match known.device(self.device) {
+            Some(device) if device.blocked => Err(blocked()),
+            Some(device) if device.token == Some(self.token) => {
+                look(known, device).ok_or_else(no_device)
+            }
+            _ => Err(no_device()),
+        })
     }
 
     /// Refuses a device that is locked out, also if it was not when it came.
     pub(super) fn expect_free(&self) -> Result<(), Problem> {
-        let token = self.device.token;
-        let known = self.room.directory(|known| known.device(self.device.no).cloned());
-        match known {
-            Some(known) if known.blocked => {
-                let words = handoff_exchange::Refusal::Blocked.to_string();
-                Err(Problem::new(Code::DeviceBlocked, words))
-            }
-            Some(known) if known.token == token => Ok(()),
-            _ => Err(Problem::new(Code::TokenUnknown, "this is the token of no device")),
-        }
+        self.look(|_, _| Some(()))
     }
 
     pub(super) fn refuse(&self, error: RoomError) -> Problem {
-        refuse(&self.door, error)
+        refuse(self.door, error)
     }
+}
+
+fn no_device() -> Problem {
+    Problem::new(Code::TokenUnknown, "this is the token of no device")
+}
+
+fn blocked() -> Problem {
+    Problem::new(Code::DeviceBlocked, handoff_exchange::Refusal::Blocked.to_string())
 }
 
 impl ErpCaller {
@@ -112,7 +127,8 @@ impl ErpCaller {
                 if database.id.as_str() != id {
                     return Err(not_found("database", id));
                 }
-                return Ok(Self { room, database, door: door.clone(), caller: None });
+                let (room, door) = (room.clone(), door.clone());
+                return Ok(Self { room, database, door, caller: None });
             }
             let words = "this is the token of no database, or not any more";
             return Err(Problem::new(Code::TokenUnknown, words));
@@ -152,7 +168,7 @@ impl FromRequestParts<Door> for Entrance {
     type Rejection = Problem;
 
     async fn from_request_parts(_: &mut Parts, door: &Door) -> Result<Self, Problem> {
-        room(door).map(Self)
+        room(door).cloned().map(Self)
     }
 }
 
@@ -168,7 +184,7 @@ impl Manager {
         let sight = caller.sight(Room::Exchange).ok_or_else(|| {
             Problem::new(Code::OutOfScope, "the token sees nothing of the exchange")
         })?;
-        let room = room(door)?;
+        let room = room(door)?.clone();
         Ok(Self { room, sight, door: door.clone(), caller })
     }
 

@@ -3,7 +3,8 @@
 use axum::Extension;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode};
-use axum::response::{IntoResponse as _, Response};
+use axum::response::Response;
+use bytes::Bytes;
 use handoff_exchange::Digest;
 use handoff_types::Code;
 use serde::{Deserialize, Serialize};
@@ -16,8 +17,9 @@ use super::incoming::{Bounds, Sender, acked, posted, words};
 use super::{CONTROL_BYTES_MAX, invalid};
 use crate::auth::text::{digest, draw_secret};
 use crate::http::connection::Peer;
+use crate::http::direct::Written;
 use crate::http::front::Door;
-use crate::http::json::{Json, V1, check_media_type, decode, read};
+use crate::http::json::{JSON, Json, V1, check_media_type, decode, encode, read};
 use crate::http::problem::Problem;
 use crate::http::query::Query;
 use crate::http::stamp::{read_stamp, stamp};
@@ -219,19 +221,20 @@ pub(in crate::http) async fn show_self(
 ) -> Result<Json<SelfBody>, Problem> {
     query.known(&[])?;
     let caller = DeviceCaller::admit(&door, &headers)?;
-    let sender = sender(&caller)?;
-    let counts = caller.room.device_counts(caller.device.no).await;
+    let Sender { from, to, subsystem } = sender(&caller)?;
+    let (company, name) = caller.look(|known, device| {
+        let company = known.company(device.company).map(|company| company.id.to_string());
+        Some((company, device.name.to_string()))
+    })?;
+    let counts = caller.room.device_counts(caller.device).await;
     let (waiting, _) = counts.map_err(|error| caller.refuse(error))?;
-    let company = caller.room.directory(|known| {
-        known.company(caller.device.company).map(|company| company.id.to_string())
-    });
     Ok(Json(SelfBody {
         version: V1,
         company: company.unwrap_or_default(),
-        id: sender.from,
-        name: caller.device.name.to_string(),
-        app_system: sender.subsystem,
-        database: sender.to,
+        id: from.to_string(),
+        name,
+        app_system: subsystem.to_string(),
+        database: to.map(|to| to.to_string()),
         waiting,
     }))
 }
@@ -252,32 +255,57 @@ pub(in crate::http) async fn post_messages(
     request: Request,
 ) -> Result<Response, Problem> {
     query.known(&[])?;
-    let caller = DeviceCaller::admit(&door, request.headers())?;
-    check_media_type(request.headers())?;
-    let settings = caller.room.settings();
-    let body = read(request, settings.request_bytes_max).await?;
-    let bounds =
-        Bounds { message_bytes: settings.message_bytes_max, many: settings.request_messages_max };
-    let sender = sender(&caller)?;
-    let messages = if body.len() <= READ_HERE_BYTES {
-        posted(&body, &sender, bounds)?
-    } else {
-        let reading = spawn_blocking(move || posted(&body, &sender, bounds)).await;
-        reading.map_err(|_| Problem::panicked())??
-    };
-    let ids: Vec<String> = messages.iter().map(|message| message.id.to_string()).collect();
-    let receipts = caller.room.post(caller.device.no, messages).await;
-    let receipts = receipts.map_err(|error| caller.refuse(error))?;
-    let fresh = receipts.iter().any(|receipt| !receipt.again);
-    let results = ids.into_iter().zip(receipts).map(|(id, receipt)| ReceiptBody {
-        id,
-        status: if receipt.again { "duplicate" } else { "stored" },
-        seq: receipt.seq.0,
-        received_at: stamp(receipt.received),
-    });
-    let body = PostedBody { version: V1, results: results.collect() };
-    let status = if fresh { StatusCode::CREATED } else { StatusCode::OK };
-    Ok((status, Json(body)).into_response())
+    let posting = Posting::new(&door, request.headers())?;
+    let body = read(request, posting.bytes_max()).await?;
+    posting.store(body).await.map(Written::into_response)
+}
+
+/// A request that may store messages of a device, once its body is there.
+pub(in crate::http) struct Posting<'a> {
+    caller: DeviceCaller<'a>,
+    bounds: Bounds,
+    bytes_max: usize,
+}
+
+impl<'a> Posting<'a> {
+    pub(in crate::http) fn new(door: &'a Door, headers: &HeaderMap) -> Result<Self, Problem> {
+        let caller = DeviceCaller::admit(door, headers)?;
+        check_media_type(headers)?;
+        let settings = caller.room.settings();
+        let (message_bytes, many) = (settings.message_bytes_max, settings.request_messages_max);
+        let (bounds, bytes_max) = (Bounds { message_bytes, many }, settings.request_bytes_max);
+        Ok(Self { caller, bounds, bytes_max })
+    }
+
+    /// What the body may weigh.
+    pub(in crate::http) fn bytes_max(&self) -> usize {
+        self.bytes_max
+    }
+
+    /// Stores the messages of the body.
+    pub(in crate::http) async fn store(self, body: Bytes) -> Result<Written, Problem> {
+        let Self { caller, bounds, .. } = self;
+        let sender = sender(&caller)?;
+        let messages = if body.len() <= READ_HERE_BYTES {
+            posted(&body, &sender, bounds)?
+        } else {
+            let reading = spawn_blocking(move || posted(&body, &sender, bounds)).await;
+            reading.map_err(|_| Problem::panicked())??
+        };
+        let ids: Vec<String> = messages.iter().map(|message| message.id.to_string()).collect();
+        let receipts = caller.room.post(caller.device, messages).await;
+        let receipts = receipts.map_err(|error| caller.refuse(error))?;
+        let fresh = receipts.iter().any(|receipt| !receipt.again);
+        let results = ids.into_iter().zip(receipts).map(|(id, receipt)| ReceiptBody {
+            id,
+            status: if receipt.again { "duplicate" } else { "stored" },
+            seq: receipt.seq.0,
+            received_at: stamp(receipt.received),
+        });
+        let body = PostedBody { version: V1, results: results.collect() };
+        let status = if fresh { StatusCode::CREATED } else { StatusCode::OK };
+        Ok(Written { status, media_type: JSON, bytes: encode(&body)? })
+    }
 }
 
 /// A device has messages: they are not given to it again.
@@ -296,7 +324,7 @@ pub(in crate::http) async fn ack_messages(
     check_media_type(request.headers())?;
     let body = read(request, door.app.limits().body_bytes_max).await?;
     let ids = acked(&body, caller.room.settings().request_messages_max)?;
-    let acked = caller.room.ack(caller.device.no, ids).await;
+    let acked = caller.room.ack(caller.device, ids).await;
     let (acked, again) = acked.map_err(|error| caller.refuse(error))?;
     Ok(Json(AckedBody { version: V1, acked, again }))
 }
@@ -331,23 +359,18 @@ pub(in crate::http) async fn device_log(
     });
     let lines: Vec<Line> = lines.collect::<Result<_, Problem>>()?;
     let kept = lines.len();
-    caller.room.keep_log(caller.device.no, lines);
+    caller.room.keep_log(caller.device, lines);
     Ok(Json(LogKeptBody { version: V1, kept }))
 }
 
 /// Who a device is, and where what it sends goes.
-fn sender(caller: &DeviceCaller) -> Result<Sender, Problem> {
-    caller.expect_free()?;
-    let device = &caller.device;
-    let sender = caller.room.directory(|known| {
-        // Its subsystem may be another since it came in.
-        let now = known.device(device.no)?;
-        let subsystem = known.subsystem(now.subsystem)?.id.to_string();
-        let to = known.route(now.company, now.subsystem).and_then(|no| known.database(no));
-        let to = to.map(|database| database.id.to_string());
-        Some(Sender { from: now.id.to_string(), to, subsystem })
-    });
-    sender.ok_or_else(|| Problem::new(Code::TokenUnknown, "this is the token of no device"))
+fn sender(caller: &DeviceCaller<'_>) -> Result<Sender, Problem> {
+    caller.look(|known, device| {
+        let subsystem = known.subsystem(device.subsystem)?.id.clone();
+        let to = known.route(device.company, device.subsystem).and_then(|no| known.database(no));
+        let to = to.map(|database| database.id.clone());
+        Some(Sender { from: device.id.clone(), to, subsystem })
+    })
 }
 
 /// What a code is known by, however it was typed.

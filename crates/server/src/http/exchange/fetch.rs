@@ -74,11 +74,11 @@ pub(in crate::http) async fn fetch_messages(
                 let words = "as many devices wait for messages as exchange.waiting_max allows";
                 Problem::new(Code::RoomBusy, words)
             };
-            Some(caller.room.wait(caller.device.no).ok_or_else(busy)?)
+            Some(caller.room.wait(caller.device).ok_or_else(busy)?)
         }
     };
     let inbox = loop {
-        let inbox = caller.room.inbox(caller.device.no, limit, bytes).await;
+        let inbox = caller.room.inbox(caller.device, limit, bytes).await;
         let inbox = inbox.map_err(|error| caller.refuse(error))?;
         let Some((bell, _)) = bell.as_ref().filter(|_| inbox.files.is_empty()) else { break inbox };
         let rung = tokio::select! {

@@ -41,10 +41,10 @@ pub(super) struct Bounds {
 /// Who sends, and to whom what it sends goes.
 #[derive(Clone, Debug)]
 pub(super) struct Sender {
-    pub(super) from: String,
+    pub(super) from: EntityId,
     /// None if it goes nowhere, which the room says better.
-    pub(super) to: Option<String>,
-    pub(super) subsystem: String,
+    pub(super) to: Option<EntityId>,
+    pub(super) subsystem: EntityId,
 }
 
 /// A list of at most [`MANY_MAX`].
@@ -172,9 +172,10 @@ pub(super) fn posted(
     }
     expect_few(messages.len(), bounds.many)?;
     let read = messages.into_iter().map(|message| {
-        expect_same("from", message.from.as_deref(), Some(&sender.from))?;
-        expect_same("to", message.to.as_deref(), sender.to.as_deref())?;
-        expect_same("appSystem", message.app_system.as_deref(), Some(&sender.subsystem))?;
+        let to = sender.to.as_ref().map(EntityId::as_str);
+        expect_same("from", message.from.as_deref(), Some(sender.from.as_str()))?;
+        expect_same("to", message.to.as_deref(), to)?;
+        expect_same("appSystem", message.app_system.as_deref(), Some(sender.subsystem.as_str()))?;
         message.read(body, bounds)
     });
     read.collect()
@@ -441,11 +442,8 @@ mod tests {
     const BOUNDS: Bounds = Bounds { message_bytes: 1 << 20, many: 100 };
 
     fn sender() -> Sender {
-        Sender {
-            from: "phone".to_owned(),
-            to: Some("erp".to_owned()),
-            subsystem: "stock".to_owned(),
-        }
+        let id = |text: &str| text.parse().unwrap();
+        Sender { from: id("phone"), to: Some(id("erp")), subsystem: id("stock") }
     }
 
     fn digest(body: &str) -> u64 {

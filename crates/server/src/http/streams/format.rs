@@ -14,11 +14,9 @@ use std::convert::Infallible;
 
 use super::msgpack;
 use crate::http::front::Door;
+pub(super) use crate::http::json::{JSON, written};
 use crate::http::json::{Json, decode, read, with_suggestion};
 use crate::http::problem::Problem;
-
-/// The media type of JSON.
-pub(super) const JSON: &str = "application/json";
 
 /// The media type of MessagePack.
 pub(super) const MSGPACK: &str = "application/msgpack";
@@ -185,14 +183,6 @@ pub(super) fn kept<K: Send + 'static>(body: Vec<u8>, format: Format, keep: K) ->
         Format::MessagePack => MSGPACK,
     };
     let mut response = Response::new(Body::from(Bytes::from_owner(Kept(body, keep))));
-    let kind = HeaderValue::from_static(media_type);
-    response.headers_mut().insert(header::CONTENT_TYPE, kind);
-    response
-}
-
-/// An answer that is written already.
-pub(super) fn written(body: Vec<u8>, media_type: &'static str) -> Response {
-    let mut response = Response::new(Body::from(body));
     let kind = HeaderValue::from_static(media_type);
     response.headers_mut().insert(header::CONTENT_TYPE, kind);
     response

@@ -2,18 +2,19 @@
 
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
 use handoff_streams::{Produce, Produced, Status, TopicName};
 use handoff_types::Room;
 use tokio::task::spawn_blocking;
 
-use super::format::{Format, JSON, MSGPACK, written};
+use super::format::{Format, JSON, MSGPACK};
 use super::outgoing::{NewMessages, StoredBody, stored_json, stored_msgpack};
 use super::wire::topic_name;
 use super::{in_sight, incoming, path_text};
 use crate::http::access::StreamsAsker;
+use crate::http::direct::Written;
 use crate::http::front::Door;
 use crate::http::json::read;
 use crate::http::problem::Problem;
@@ -50,19 +51,6 @@ pub(in crate::http) async fn produce(
     let intake = Intake::new(&door, asker, topic, request.headers())?;
     let body = read(request, intake.bytes_max()).await?;
     intake.store(body).await.map(Written::into_response)
-}
-
-/// What became of messages, as it is sent.
-#[derive(Debug)]
-pub(in crate::http) struct Written {
-    pub(in crate::http) bytes: Vec<u8>,
-    pub(in crate::http) media_type: &'static str,
-}
-
-impl Written {
-    pub(in crate::http) fn into_response(self) -> Response {
-        written(self.bytes, self.media_type)
-    }
 }
 
 /// A request that may store something, once its body is there.
@@ -107,10 +95,11 @@ impl<'a> Intake<'a> {
         let is_kept = |result: &&Produced| result.status != Status::Duplicate;
         let kept = stored.results.iter().filter(is_kept).count();
         door.app.metrics.streams().stored(kept, stored.results.len() - kept, bytes);
-        Ok(match wanted {
-            Format::Json => Written { bytes: stored_json(&stored), media_type: JSON },
-            Format::MessagePack => Written { bytes: stored_msgpack(&stored), media_type: MSGPACK },
-        })
+        let (media_type, bytes) = match wanted {
+            Format::Json => (JSON, stored_json(&stored)),
+            Format::MessagePack => (MSGPACK, stored_msgpack(&stored)),
+        };
+        Ok(Written { status: StatusCode::OK, media_type, bytes })
     }
 }
 

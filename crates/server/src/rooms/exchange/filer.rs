@@ -1,4 +1,4 @@
-//! The thread that writes and moves the files of messages.
+//! The thread that makes and moves the files of messages, with another that fills them.
 //!
 //! # Constraints
 //! * Files follow the journal: whoever reads meanwhile reads from there, so nobody waits for this.
@@ -52,11 +52,12 @@ pub(super) struct Filer {
 
 impl Filer {
     pub(super) fn start(
-        folders: Folders,
+        mut folders: Folders,
         room: mpsc::Sender<Question>,
         shared: Arc<Shared>,
         clock: Clock,
     ) -> io::Result<Self> {
+        folders.get_help()?;
         let orders = folders.orders();
         // The room's mailbox is its own: a room that waited for this sender would never end.
         let room = room.downgrade();
@@ -147,9 +148,11 @@ impl Work {
     fn turn(&mut self, asked: bool) -> bool {
         loop {
             let begun = self.clock.steady();
+            let written = self.shared.orders.behind().written;
             self.shared.toil.begin(begun);
             let more = self.folders.work(&mut self.room, begun);
-            self.shared.toil.end(self.clock.steady(), more == More::Now);
+            let wrote = self.shared.orders.behind().written > written;
+            self.shared.toil.end(self.clock.steady(), wrote || more == More::Now);
             self.sync(asked && more != More::Now);
             match more {
                 More::No => return true,
