@@ -10,7 +10,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::thread;
 
 use bytes::Bytes;
 use handoff_exchange::Seq;
@@ -120,31 +120,38 @@ impl Bodies {
             move |fault| BodyError::Disk { path, fault }
         };
         let name = filed.name.to_string();
-        for _ in 0..LOOKS_MAX {
-            let moves = self.desk.moves.load(Ordering::Acquire);
+        let here = spot_dir(&filed.database, filed.spot);
+        let near = [vec![here.clone()], nearby(filed)].concat();
+        for look in 1..=LOOKS_MAX {
+            let calm = self.desk.calm();
+            let still = || calm.is_some() && self.desk.calm() == calm;
             let mut damaged = None;
-            let here = spot_dir(&filed.database, filed.spot);
-            // Which other days there are is looked up only if it is nowhere else.
-            let mut dirs = [vec![here.clone()], nearby(filed)].concat().into_iter();
-            let mut widened = false;
-            loop {
-                let Some(dir) = dirs.next() else {
-                    if std::mem::replace(&mut widened, true) {
-                        break;
+            let mut search = |dirs: &[String]| {
+                for dir in dirs {
+                    let path = format!("{dir}/{name}");
+                    match read(&*self.disk, &path, filed.bytes.into()).map_err(failed(&path))? {
+                        Some((body, length)) if is_body(&body, length, filed) => {
+                            return Ok(Some(body));
+                        }
+                        Some(_) if damaged.is_none() => damaged = Some(path),
+                        _ => {}
                     }
-                    dirs = other_days(&*self.disk, filed).map_err(failed(&here))?.into_iter();
-                    continue;
-                };
-                let path = format!("{dir}/{name}");
-                match read(&*self.disk, &path, filed.bytes.into()).map_err(failed(&path))? {
-                    Some((body, length)) if is_body(&body, length, filed) => {
-                        return Ok((Some(body.into()), None));
-                    }
-                    Some(_) if damaged.is_none() => damaged = Some(path),
-                    _ => {}
                 }
+                Ok(None)
+            };
+            if let Some(body) = search(&near)? {
+                return Ok((Some(body.into()), None));
             }
-            if self.desk.moves.load(Ordering::Acquire) == moves {
+            // Which other days there are is looked up only if it is surely nowhere else.
+            if !still() && look < LOOKS_MAX {
+                thread::yield_now();
+                continue;
+            }
+            let others = other_days(&*self.disk, filed).map_err(failed(&here))?;
+            if let Some(body) = search(&others)? {
+                return Ok((Some(body.into()), None));
+            }
+            if still() {
                 return Ok((None, damaged));
             }
         }

@@ -61,8 +61,8 @@ impl Order {
 #[derive(Debug, Default)]
 pub(super) struct Desk {
     inbox: Mutex<Inbox>,
-    /// Files that were moved so far: whoever looks for one looks again if this has grown.
-    pub(super) moves: AtomicU64,
+    /// Moves of files that have begun and that are over, in sum: odd while one is under way.
+    moves: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -86,8 +86,27 @@ impl Desk {
         self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn moved(&self) {
-        self.moves.fetch_add(1, Ordering::Release);
+    /// Says that a file is being moved, until what this gives is dropped. There is one mover.
+    pub(super) fn moving(self: &Arc<Self>) -> Moving {
+        self.moves.fetch_add(1, Ordering::AcqRel);
+        Moving(Arc::clone(self))
+    }
+
+    /// Whoever looks for a file looks again unless this is the same afterwards and no move was under
+    /// way: a file that goes from one folder to another may be seen in neither.
+    pub(super) fn calm(&self) -> Option<u64> {
+        let moves = self.moves.load(Ordering::Acquire);
+        moves.is_multiple_of(2).then_some(moves)
+    }
+}
+
+/// A move that is under way.
+#[derive(Debug)]
+pub(super) struct Moving(Arc<Desk>);
+
+impl Drop for Moving {
+    fn drop(&mut self) {
+        self.0.moves.fetch_add(1, Ordering::AcqRel);
     }
 }
 

@@ -87,6 +87,7 @@ impl Folders {
         from: &str,
         filed: &Filed,
     ) -> io::Result<bool> {
+        let moving = self.bodies.desk.moving();
         match self.files.shift(from, here, name) {
             Ok(()) => {}
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
@@ -97,7 +98,7 @@ impl Folders {
             }
             Err(error) => return Err(error),
         }
-        self.bodies.desk.moved();
+        drop(moving);
         self.unsynced = true;
         Ok(true)
     }

@@ -297,6 +297,29 @@ fn a_file_is_found_while_it_is_moved() {
     world.check_folders("moved back and forth");
 }
 
+/// The reader has looked where the file goes, and looks where it was when it is gone from there.
+#[test]
+fn whoever_misses_a_file_that_is_being_moved_looks_again_and_lists_no_folder() {
+    let disk = Locked::new(Arc::new(Memory::new()));
+    let mut world = World::new(&(Arc::new(disk.clone()) as Arc<dyn Disk>));
+    let seq = world.post("a", "m1").unwrap();
+    world.work().unwrap();
+    world.ask(Ask::Damaged { seq, words: "for a test".into() }).unwrap();
+    world.work().unwrap();
+    let from = world.path(seq);
+    world.ask(Ask::Requeue { database: world.db(), messages: vec![seq] }).unwrap();
+    assert!(from.starts_with("exchange/db/Error/") && world.files().contains_key(&from));
+    let (bodies, filed) = (world.bodies.clone(), world.filed(seq));
+    let (walks, held) = (disk.walks.load(Ordering::Relaxed), disk.hold("exchange/db/Error"));
+    let reader = std::thread::spawn(move || bodies.read(&filed));
+    held.wait();
+    world.work().unwrap();
+    assert!(!world.files().contains_key(&from));
+    held.wait();
+    assert_eq!(reader.join().unwrap().unwrap(), body("m1", "a", "db"));
+    assert_eq!(disk.walks.load(Ordering::Relaxed), walks);
+}
+
 /// More orders than are kept: the rest is found by comparing, and nothing is settled before that.
 #[test]
 fn orders_beyond_what_is_kept_are_made_good_by_a_comparison() {

@@ -1,10 +1,14 @@
-//! A disk on which some folders cannot be written to, and one has more files than can be held.
+//! A disk on which some folders cannot be written to, one has more files than can be held, and whoever
+//! reads can be held up.
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Barrier, Mutex};
 
 use handoff_log::disk::{Disk, File, Found, FoundWhat, Open, Walk};
+
+/// Who reads below a folder, and where it waits.
+type Held = (&'static str, Arc<Barrier>);
 
 /// A disk that refuses to make or move anything below some folders.
 #[derive(Clone, Debug)]
@@ -15,11 +19,17 @@ pub struct Locked {
     crowded: Option<(&'static str, usize)>,
     /// How many of them were given.
     pub given: Arc<AtomicUsize>,
+    /// The next who reads below this folder waits here twice before it does.
+    held: Arc<Mutex<Option<Held>>>,
+    /// How often a folder was listed.
+    pub walks: Arc<AtomicUsize>,
 }
 
 impl Locked {
     pub fn new(inner: Arc<dyn Disk>) -> Self {
-        Self { inner, locked: Arc::default(), crowded: None, given: Arc::default() }
+        let (locked, held) = (Arc::default(), Arc::default());
+        let (given, walks) = (Arc::default(), Arc::default());
+        Self { inner, locked, crowded: None, given, held, walks }
     }
 
     pub fn crowded(self, dir: &'static str, files: usize) -> Self {
@@ -32,6 +42,14 @@ impl Locked {
 
     pub fn unlock(&self) {
         self.locked.lock().unwrap().clear();
+    }
+
+    /// Holds up the next who reads below a folder: it has come when the barrier lets go once, and goes on
+    /// when it lets go again.
+    pub fn hold(&self, dir: &'static str) -> Arc<Barrier> {
+        let barrier = Arc::new(Barrier::new(2));
+        *self.held.lock().unwrap() = Some((dir, Arc::clone(&barrier)));
+        barrier
     }
 
     fn check(&self, path: &str) -> io::Result<()> {
@@ -47,6 +65,12 @@ impl Disk for Locked {
         if how == Open::Create {
             self.check(path)?;
         }
+        let held = |(dir, _): &mut (&str, _)| how == Open::Read && path.starts_with(*dir);
+        let held = self.held.lock().unwrap().take_if(held);
+        if let Some((_, barrier)) = held {
+            barrier.wait();
+            barrier.wait();
+        }
         self.inner.open(path, how)
     }
 
@@ -55,6 +79,7 @@ impl Disk for Locked {
     }
 
     fn walk(&self, dir: &str) -> io::Result<Walk> {
+        self.walks.fetch_add(1, Ordering::Relaxed);
         let Some((_, files)) = self.crowded.filter(|(crowded, _)| *crowded == dir) else {
             return self.inner.walk(dir);
         };
